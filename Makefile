@@ -1,0 +1,64 @@
+# Every command sets up what it needs, says what it does, may be interrupted and run again, and does nothing twice.
+PYTHON3 ?= python3
+# `make figures NAME=rate-1`, `make bench ROW=kernel`, `make lab FEATURES=cuda`
+NAME ?=
+ROW ?=
+FEATURES ?=
+ifneq ($(strip $(FEATURES)),)
+export LASTLAYER_FEATURES := $(FEATURES)
+endif
+
+SETUP := $(PYTHON3) scripts/setup.py
+IN_LAB := $(SETUP) exec
+
+.PHONY: help lab figures notebooks experiments test book bench cuda-check clean clean-all
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make lab          JupyterLab on the notebooks, with the kernel ready (first time 20 minutes, then seconds)"
+	@echo "make figures      every notebook headless: figures/, tables/, executed notebooks; NAME=tour-1 exports one figure"
+	@echo "make test         everything CI runs (about 20 minutes, 45 on a new machine)"
+	@echo "make book         the book with the notebooks in it, served on this machine"
+	@echo "make bench        our times beside those of the peers; ROW=kernel runs one row"
+	@echo "make experiments  the multi-seed studies (hours); ROW=name runs one"
+	@echo "make notebooks    runs every notebook and writes its outputs back, before a commit"
+	@echo "make cuda-check   compiles the CUDA feature with a toolkit from PyPI (about 10 minutes, no GPU needed)"
+	@echo "make clean        removes builds and outputs; make clean-all also the tools in ~/.cache/lastlayer"
+
+lab:
+	@$(SETUP) lab
+	@echo "lastlayer: a kernel needs about 15 seconds to its first result; the browser opens now"
+	@$(IN_LAB) jupyter lab --notebook-dir=notebooks $(LAB_FLAGS)
+
+figures:
+	@$(SETUP) figures
+	@$(IN_LAB) python scripts/figures.py $(NAME)
+
+notebooks:
+	@$(SETUP) figures
+	@$(IN_LAB) python scripts/notebook.py update $(NAME)
+
+experiments:
+	@$(SETUP) figures
+	@$(IN_LAB) python scripts/experiments.py $(ROW)
+
+test:
+	@$(SETUP) test
+	@$(IN_LAB) python scripts/test.py
+
+book:
+	@$(SETUP) book
+	@$(IN_LAB) python scripts/book.py serve
+
+bench:
+	@$(SETUP) bench
+	@$(IN_LAB) python benches/run.py $(ROW)
+
+cuda-check:
+	@$(PYTHON3) scripts/cuda_check.py
+
+clean:
+	rm -rf target figures tables runs
+
+clean-all: clean
+	rm -rf "$${LASTLAYER_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/lastlayer}"

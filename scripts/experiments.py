@@ -1,0 +1,70 @@
+"""The studies behind the committed records: `experiments.py [ROW]` runs one or all and writes data/records/.
+
+Each row says how long it takes. A record is replaced only by a finished run.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import nbformat
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import kernel
+import notebook
+from kernel import ROOT
+
+RECORDS = ROOT / "data" / "records"
+
+
+def tour_cells(tag):
+    """The code cells of the tour that carry a tag."""
+    tour = nbformat.read(ROOT / "notebooks" / "00_tour.ipynb", as_version=4)
+    return [cell.source for cell in tour.cells if tag in cell.metadata.get("tags", [])]
+
+
+def across_cells(flavour, *more):
+    """Runs the tour's cells on gradients across cells in a kernel of a flavour; returns all that was printed."""
+    kernel.warm(flavour, quiet=True)
+    kernel.write_spec(kernel.KERNELS / "jupyter", ("lastlayer", "uncured", "candle"))
+    text = ""
+    with notebook.Kernel(flavour) as running:
+        for code in (*tour_cells("across-cells"), *more):
+            outputs, _, _ = running.execute(code)
+            text += notebook.Cell(0, outputs, 0.0, 0.0).text()
+    return text
+
+
+def kernel_uncured(folder=RECORDS):
+    """Gradients of the tour's cells in a kernel without the cure (1 minute)."""
+    save = """{
+    let seen = |v: &Var| match grads.get(v) {
+        Some(g) => Ok::<Cell, Error>(Cell::from(g.to_vec1::<f64>()?)),
+        None => Ok(Cell::from("none")),
+    };
+    Record::start("kernel-uncured", "cpu")
+        .config("kernel", format!("evcxr_jupyter {}", std::env::var("LASTLAYER_KERNEL").unwrap_or_default()))
+        .config("library", "linked into every cell")
+        .result("dw", seen(&w)?).result("dw_true", vec![5.0, 7.0, 9.0])
+        .result("dw2", seen(&w2)?).result("dw2_true", vec![1.0, 2.0, 3.0])
+        .save("%s")?;
+}""" % str(folder).replace("\\", "\\\\")
+    return across_cells("uncured", save)
+
+
+ROWS = {"kernel-uncured": kernel_uncured}
+
+
+def main():
+    rows = sys.argv[1:] or list(ROWS)
+    for row in rows:
+        if row not in ROWS:
+            sys.exit(f"no experiment named {row!r}; there are {', '.join(ROWS)}")
+        print(f"{row}: {ROWS[row].__doc__}", flush=True)
+        ROWS[row]()
+        print(f"{row}: wrote data/records/{row}.json")
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("JUPYTER_PATH", str(kernel.KERNELS / "jupyter"))
+    main()

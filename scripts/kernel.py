@@ -1,0 +1,332 @@
+#!/usr/bin/env python3
+"""The notebook kernel: built once, warm for every later start, several side by side.
+
+`kernel.py warm`   builds the library exactly as the kernel will ask for it
+`kernel.py spec`   writes the kernelspec that starts `kernel.py launch`
+`kernel.py launch` gives one kernel a private folder, seeded by hard links, and becomes evcxr_jupyter
+
+Standard library only: Jupyter starts this with whatever Python it has.
+"""
+
+import argparse
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TARGET = ROOT / "target"
+KERNELS = TARGET / "kernel"
+EVCXR_VERSION = "0.22.0"
+
+# What the kernel would otherwise build with: opt-level 2, debug assertions and overflow checks. It ignores profiles of
+# the crate, but cargo reads these from the environment. Keep in step with [profile.dev] in Cargo.toml.
+PROFILE = {
+    "CARGO_PROFILE_DEV_OPT_LEVEL": "3",
+    "CARGO_PROFILE_DEV_DEBUG_ASSERTIONS": "false",
+    "CARGO_PROFILE_DEV_OVERFLOW_CHECKS": "false",
+}
+
+# The manifest evcxr writes for its cell crate. If a new evcxr writes another, the kernel would rebuild everything at
+# each start; tests/kernel fails then.
+MANIFEST = """[package]
+name = "ctx"
+version = "1.0.0"
+edition = "2024"
+
+[lib]
+crate-type = ["cdylib"]
+path = "src/lib.rs"
+
+[profile.dev]
+opt-level = 2
+debug = false
+strip = "debuginfo"
+rpath = true
+lto = false
+debug-assertions = true
+codegen-units = 16
+panic = 'unwind'
+incremental = true
+overflow-checks = true
+
+[dependencies]
+{dependency}
+"""
+
+
+def cache_dir():
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("LASTLAYER_CACHE") or Path(base) / "lastlayer")
+
+
+def evcxr_binary():
+    return cache_dir() / "tools" / f"evcxr_jupyter-{EVCXR_VERSION}" / "bin" / "evcxr_jupyter"
+
+
+def stop(sentence):
+    sys.exit(f"lastlayer: {sentence}")
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# The compiler
+
+
+def real_tool(tool):
+    """Path of cargo or rustc itself, past rustup's proxy, for the toolchain that rust-toolchain.toml pins."""
+    if shutil.which("rustup"):
+        found = subprocess.run(["rustup", "which", tool], cwd=ROOT, capture_output=True, text=True)
+        if found.returncode == 0:
+            return found.stdout.strip()
+        stop(f"the pinned Rust toolchain is missing ({found.stderr.strip()}); run `rustup toolchain install` here")
+    path = shutil.which(tool)
+    if not path:
+        stop(f"{tool} was not found; install Rust from your package manager or with rustup")
+    return path
+
+
+def host_triple(rustc):
+    text = subprocess.run([rustc, "-vV"], capture_output=True, text=True, check=True).stdout
+    return next(line.split()[1] for line in text.splitlines() if line.startswith("host:"))
+
+
+def rustflags():
+    """The flags evcxr passes. It prefers mold (as `mold -run cargo`, no flag), then lld."""
+    use_lld = not shutil.which("mold") and shutil.which("lld") and sys.platform != "darwin"
+    return "-Cprefer-dynamic" + (" -Clink-arg=-fuse-ld=lld" if use_lld else "")
+
+
+def build_environment(rustc):
+    env = {key: value for key, value in os.environ.items() if not key.startswith("CARGO_PROFILE_")}
+    env.update(PROFILE, RUSTC=rustc, RUSTFLAGS=rustflags(), CARGO_TARGET_DIR=str(TARGET))
+    env.pop("CARGO_BUILD_BUILD_DIR", None)
+    return env
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Flavours: the library with the cure, the same sources without it, and plain candle
+
+
+def features():
+    return [f for f in os.environ.get("LASTLAYER_FEATURES", "").replace(",", " ").split() if f]
+
+
+def dependency(flavour):
+    if flavour == "candle":
+        return 'candle-core = "=0.11.1"'
+    path = ROOT if flavour == "lastlayer" else KERNELS / "uncured-crate"
+    listed = "".join(f', features = {json.dumps(features())}' if features() else "")
+    return f"lastlayer = {{ path = {json.dumps(str(path))}{listed} }}"
+
+
+def sources():
+    yield from (ROOT / name for name in ("Cargo.toml", "Cargo.lock", "build.rs"))
+    yield from sorted(ROOT.glob("src/**/*.rs"))
+
+
+def stamp(flavour, rustc):
+    """Changes whenever the warm build would."""
+    parts = [dependency(flavour), rustc, rustflags(), json.dumps(PROFILE)]
+    if flavour != "candle":
+        parts += [f"{path} {path.stat().st_mtime_ns} {path.stat().st_size}" for path in sources() if path.exists()]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def copy_uncured_crate():
+    """The crate as it would be without the cure: linked statically into every cell."""
+    crate = KERNELS / "uncured-crate"
+    shutil.rmtree(crate, ignore_errors=True)
+    shutil.copytree(ROOT / "src", crate / "src")
+    for name in ("Cargo.lock", "build.rs"):
+        shutil.copy2(ROOT / name, crate / name)
+    manifest = (ROOT / "Cargo.toml").read_text()
+    cured = 'crate-type = ["rlib", "dylib"]'
+    if cured not in manifest:
+        stop(f"Cargo.toml no longer says {cured}; without it gradients in the kernel are wrong")
+    manifest = manifest.replace(cured, 'crate-type = ["rlib"]').replace('members = ["tools/export"]', 'members = []')
+    (crate / "Cargo.toml").write_text(manifest)
+
+
+def warm(flavour="lastlayer", quiet=False):
+    """Builds what the kernel will need, into the same target folder as the tests: each dependency is built once."""
+    if " " in str(ROOT):
+        stop(f"the folder {ROOT} has a space in its name, which evcxr cannot load libraries from; move the project")
+    rustc = real_tool("rustc")
+    folder = KERNELS / flavour
+    mark = folder / "stamp"
+    wanted = stamp(flavour, rustc)
+    KERNELS.mkdir(parents=True, exist_ok=True)
+    with open(KERNELS / "warm.lock", "w") as lock:  # two notebooks opened at once: one builds, the other waits
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if mark.exists() and mark.read_text() == wanted:
+            return
+        if not quiet:
+            print("lastlayer: building the library for the kernel (about 5 minutes the first time, later 1)", flush=True)
+        if flavour == "uncured":
+            copy_uncured_crate()
+        (folder / "src").mkdir(parents=True, exist_ok=True)
+        (folder / "src" / "lib.rs").write_text("")
+        (folder / "Cargo.toml").write_text(MANIFEST.format(dependency=dependency(flavour)))
+        shutil.copy2(ROOT / "Cargo.lock", folder / "Cargo.lock")  # pinned versions; cargo drops what it does not need
+        command = [real_tool("cargo"), "build", "--target", host_triple(rustc)] + (["--quiet"] if quiet else [])
+        if subprocess.run(command, cwd=folder, env=build_environment(rustc)).returncode:
+            stop("the library did not build; the compiler's message stands above")
+        mark.write_text(wanted)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# One private folder per kernel
+
+
+def seed(source, destination):
+    """Gives a kernel its own target folder in about 0.2 s: big files as hard links, small ones that cargo rewrites in
+    place (fingerprints, dependency lists) as copies."""
+    for part in ("deps", "build", ".fingerprint"):
+        for folder, _, names in os.walk(source / part):
+            into = destination / Path(folder).relative_to(source)
+            into.mkdir(parents=True, exist_ok=True)
+            for name in names:
+                path = os.path.join(folder, name)
+                if part == "deps" and not name.endswith((".rlib", ".rmeta", ".so", ".dylib", ".d")):
+                    continue
+                if name.startswith(("libctx", "ctx-")) or name.startswith("libcode_"):
+                    continue
+                if part == ".fingerprint" or name.endswith(".d"):
+                    shutil.copy2(path, into / name)
+                else:
+                    os.link(path, into / name)
+
+
+def sweep():
+    """Removes folders of kernels that have ended: a living kernel holds the lock on its own."""
+    for folder in KERNELS.glob("run-*"):
+        try:
+            with open(folder / "lock") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+        except FileNotFoundError:
+            if time.time() - folder.stat().st_mtime > 60:
+                shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            pass
+
+
+def standard_library(rustc):
+    """The sources from which the kernel infers types, less the half it never needs (processor intrinsics, tests): three
+    seconds of every start."""
+    root = subprocess.run([rustc, "--print", "sysroot"], capture_output=True, text=True, check=True).stdout.strip()
+    library = Path(root, "lib", "rustlib", "src", "rust", "library")
+    if not library.exists():
+        stop("the sources of the standard library are missing; run `rustup component add rust-src` in this folder")
+    trimmed = KERNELS / "rust-src"
+    trimmed.mkdir(exist_ok=True)
+    for name in ("core", "alloc", "std", "proc_macro"):
+        link = trimmed / name
+        if not link.is_symlink() or os.readlink(link) != str(library / name):
+            link.unlink(missing_ok=True)
+            link.symlink_to(library / name)
+    return trimmed
+
+
+def script(path, text):
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(0o755)
+
+
+def private_folder(flavour, rustc):
+    sweep()
+    run = Path(tempfile.mkdtemp(prefix="run-", dir=KERNELS))
+    lock = os.open(run / "lock", os.O_CREAT | os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    os.set_inheritable(lock, True)  # the lock lives as long as the kernel
+    triple = host_triple(rustc)
+    for part in (f"{triple}/debug", "debug"):
+        seed(TARGET / part, run / "target" / part)
+    (run / "config").mkdir()
+    # The first failed compilation of a session costs evcxr its rich display, and the first `?` is one: spend it here.
+    prelude = '[evcxr]\nprelude = \'{ "1".parse::<u8>()?; }\'\n\n'
+    (run / "config" / "evcxr.toml").write_text(f"{prelude}[dependencies]\n{dependency(flavour)}\n")
+    # evcxr's first cell has no dependencies, so cargo empties Cargo.lock, and a later cell would resolve to whatever is
+    # newest. These two stand before the real tools and put the pinned versions back.
+    tools = run / "bin"
+    tools.mkdir()
+    pinned, name = KERNELS / flavour / "Cargo.lock", dependency(flavour).split()[0]
+    script(
+        tools / "cargo",
+        f"""if [ "$PWD" = "{run}" ] && ! grep -q '^name = "{name}"$' Cargo.lock 2>/dev/null; then cp "{pinned}" Cargo.lock; fi
+exec "{real_tool("cargo")}" "$@"
+""",
+    )
+    script(tools / "rustup", f'case "$1 $2" in "which cargo") echo "{tools}/cargo";; "which rustc") echo "{rustc}";; *) exit 1;; esac\n')
+    return run
+
+
+def launch(flavour, connection_file):
+    binary = evcxr_binary()
+    if not binary.exists():
+        stop("the kernel program is not installed; run `make lab` once")
+    warm(flavour, quiet=True)
+    rustc = real_tool("rustc")
+    run = private_folder(flavour, rustc)
+    env = dict(os.environ)
+    env.update(
+        PROFILE,
+        EVCXR_TMPDIR=str(run),
+        EVCXR_CONFIG_DIR=str(run / "config"),
+        PATH=f"{run / 'bin'}{os.pathsep}{Path(rustc).parent}{os.pathsep}{env.get('PATH', '')}",
+        RUST_SRC_PATH=str(standard_library(rustc)),
+        LASTLAYER_KERNEL=EVCXR_VERSION,
+        LASTLAYER_OUT=env.get("LASTLAYER_OUT", str(ROOT)),
+        RUST_LIB_BACKTRACE="0",  # evcxr asks for backtraces, and candle would put one into every message
+    )
+    if "LASTLAYER_RUN_FILE" in env:  # tells the notebook runner where the cells are compiled
+        Path(env["LASTLAYER_RUN_FILE"]).write_text(str(run))
+    os.execve(binary, [str(binary), "--control_file", connection_file], env)
+
+
+def write_spec(folder, flavours=("lastlayer",)):
+    """Kernelspecs below `folder`, for JUPYTER_PATH."""
+    for flavour in flavours:
+        spec = folder / "kernels" / flavour
+        spec.mkdir(parents=True, exist_ok=True)
+        content = {
+            "argv": [sys.executable, str(Path(__file__).resolve()), "launch", "--flavour", flavour, "{connection_file}"],
+            "display_name": "Rust (lastlayer)" if flavour == "lastlayer" else f"Rust ({flavour})",
+            "language": "rust",
+            "interrupt_mode": "message",
+            "env": dict(PROFILE, LASTLAYER_FEATURES=" ".join(features())),
+        }
+        (spec / "kernel.json").write_text(json.dumps(content, indent=1) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    actions = parser.add_subparsers(dest="action", required=True)
+    for name in ("warm", "launch"):
+        action = actions.add_parser(name)
+        action.add_argument("--flavour", default="lastlayer", choices=("lastlayer", "uncured", "candle"))
+        if name == "launch":
+            action.add_argument("connection_file")
+    spec = actions.add_parser("spec")
+    spec.add_argument("folder", type=Path)
+    spec.add_argument("--flavour", action="append", default=None)
+    actions.add_parser("build-flags")
+    args = parser.parse_args()
+    if args.action == "warm":
+        warm(args.flavour)
+    elif args.action == "launch":
+        launch(args.flavour, args.connection_file)
+    elif args.action == "spec":
+        write_spec(args.folder, args.flavour or ("lastlayer",))
+    else:  # for the Makefile: how to build the tests so that they share the kernel's dependencies
+        print(f"--target {host_triple(real_tool('rustc'))}|{rustflags()}")
+
+
+if __name__ == "__main__":
+    main()

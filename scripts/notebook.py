@@ -1,0 +1,271 @@
+"""Runs notebooks in the real kernel, cell by cell, and says what is wrong with them.
+
+`notebook.py test [NAME…]`    short settings; fails on errors, stderr, changed check lines, slow cells
+`notebook.py figures [NAME…]` full length; executed copies go to target/notebooks
+`notebook.py update [NAME…]`  full length; writes the outputs back into notebooks/
+"""
+
+import argparse
+import os
+import re
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import nbformat
+from jupyter_client import KernelManager
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTEBOOKS = ROOT / "notebooks"
+
+COMPILE_BUDGET = 4.0  # seconds a cell may take to compile; a shared machine gets five times that
+COMPILE_SLACK = 5
+RUN_BUDGET = {"test": 60.0, "figures": 150.0}  # seconds of run time for a whole notebook
+CELL_TIMEOUT = 600.0  # nothing ever takes that long
+
+CHECK = re.compile(r"^check (?P<name>[^=]+) = (?P<value>.*) \(tolerance (?P<tolerance>\S+)\): (?P<verdict>.*)$")
+NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|inf|NaN)")
+
+
+@dataclass
+class Cell:
+    """What one code cell did."""
+
+    index: int
+    outputs: list
+    compile_seconds: float
+    run_seconds: float
+    tags: list = field(default_factory=list)
+
+    def text(self, name=None):
+        """All that a reader can read: streams and plain text."""
+        parts = []
+        for output in self.outputs:
+            if output.output_type == "stream" and name in (None, output.name):
+                parts.append(output.text)
+            elif output.output_type in ("execute_result", "display_data") and name in (None, "stdout"):
+                parts.append(output.data.get("text/plain", "") + "\n")
+        return "".join(parts)
+
+
+class Kernel:
+    """One kernel of a flavour, from start to shutdown."""
+
+    def __init__(self, flavour="lastlayer", cwd=NOTEBOOKS, env=None):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.run_file = Path(self.scratch.name) / "run"
+        self.log = open(Path(self.scratch.name) / "log", "w+")
+        self.manager = KernelManager(kernel_name=flavour)
+        self.started = time.time()
+        self.manager.start_kernel(
+            cwd=str(cwd),
+            env={**os.environ, **(env or {}), "LASTLAYER_RUN_FILE": str(self.run_file)},
+            stdout=self.log,
+            stderr=self.log,
+        )
+        self.client = self.manager.client()
+        self.client.start_channels()
+        try:
+            self.client.wait_for_ready(timeout=CELL_TIMEOUT)
+        except RuntimeError as error:
+            log = self.log_text()
+            self.stop()
+            raise RuntimeError(f"the kernel did not start: {error}\n{log}") from None
+        self.start_seconds = time.time() - self.started
+
+    def log_text(self):
+        self.log.flush()
+        return Path(self.log.name).read_text()
+
+    def compiled_at(self, since):
+        """When the newest cell library was linked, or None if none was since then."""
+        folder = Path(self.run_file.read_text()) / "target"
+        times = [path.stat().st_mtime for path in folder.glob("*/debug/deps/libcode_*")]
+        newest = max(times, default=0)
+        return newest if newest >= since else None
+
+    def execute(self, code):
+        """Runs one cell; returns outputs, seconds to compile, seconds to run."""
+        began = time.time()
+        request = self.client.execute(code, allow_stdin=False)
+        outputs = []
+        while True:
+            message = self.client.get_iopub_msg(timeout=CELL_TIMEOUT)
+            if message["parent_header"].get("msg_id") != request:
+                continue
+            kind, content = message["msg_type"], message["content"]
+            if kind == "status" and content["execution_state"] == "idle":
+                break
+            if kind in ("stream", "execute_result", "display_data", "error"):
+                output = nbformat.v4.output_from_msg(message)
+                last = outputs[-1] if outputs else None
+                if kind == "stream" and last and last.output_type == "stream" and last.name == output.name:
+                    last.text += output.text
+                else:
+                    outputs.append(output)
+        self.client.get_shell_msg(timeout=CELL_TIMEOUT)
+        ended = time.time()
+        compiled = self.compiled_at(began - 0.01) or ended
+        return outputs, compiled - began, ended - compiled
+
+    def stop(self):
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=True)
+        self.log.close()
+        self.scratch.cleanup()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+def run(notebook, flavour="lastlayer", cwd=NOTEBOOKS, env=None):
+    """Executes the code cells of a notebook in a clean kernel; its outputs are replaced."""
+    cells = []
+    with Kernel(flavour, cwd, env) as kernel:
+        count = 0
+        for index, cell in enumerate(notebook.cells):
+            if cell.cell_type != "code" or not cell.source.strip():
+                continue
+            count += 1
+            cell.outputs, compile_seconds, run_seconds = kernel.execute(cell.source)
+            for output in cell.outputs:
+                if output.output_type == "execute_result":
+                    output.execution_count = count
+            cell.execution_count = count
+            cells.append(Cell(index, cell.outputs, compile_seconds, run_seconds, cell.metadata.get("tags", [])))
+        start = kernel.start_seconds
+    return cells, start
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What can be wrong
+
+
+def checks(text):
+    """The check lines of a text, by name, in order."""
+    return {m["name"]: m for m in filter(None, map(CHECK.match, text.splitlines()))}
+
+
+def differs(old, new):
+    """Whether two check lines disagree beyond the tolerance they state."""
+    tolerance = float(old["tolerance"])
+    before, after = NUMBER.findall(old["value"]), NUMBER.findall(new["value"])
+    if old["tolerance"] != new["tolerance"] or len(before) != len(after):
+        return True
+    return any(not abs(float(a) - float(b)) <= tolerance * max(1.0, abs(float(b))) for a, b in zip(after, before))
+
+
+def cell_problems(cell):
+    """Errors that one run shows by itself. The kernel reports a panic and a failed `?` as success: their text tells."""
+    place = f"cell {cell.index}"
+    failed = [o for o in cell.outputs if o.output_type == "error"]
+    stderr = cell.text("stderr").strip()
+    if "expect-error" in cell.tags:
+        return [] if failed or stderr else [f"{place}: it should fail, and did not"]
+    problems = [f"{place}: error: {o.evalue}" for o in failed]
+    if stderr:
+        problems.append(f"{place}: it wrote to stderr: {stderr.splitlines()[0]}")
+    for name, line in checks(cell.text()).items():
+        if line["verdict"].startswith("WRONG"):
+            problems.append(f"{place}: {line[0]}")
+    if cell.compile_seconds > COMPILE_BUDGET * COMPILE_SLACK:
+        problems.append(
+            f"{place}: {cell.compile_seconds:.1f} s to compile, over {COMPILE_SLACK} times the budget of {COMPILE_BUDGET} s"
+        )
+    return problems
+
+
+def compare(old_cells, new_cells):
+    """Committed outputs against those of this run: they must be there, and agree in every check line."""
+    problems = []
+    for old, new in zip(old_cells, new_cells):
+        place = f"cell {new.index}"
+        if bool(old.outputs) != bool(new.outputs):
+            problems.append(f"{place}: committed outputs are missing or stale; run `make notebooks`")
+        before, after = checks(old.text()), checks(new.text())
+        for name in before.keys() - after.keys():
+            problems.append(f"{place}: the check line of {name!r} is gone")
+        for name in after.keys() - before.keys():
+            problems.append(f"{place}: the check line of {name!r} is not in the committed outputs; run `make notebooks`")
+        for name in before.keys() & after.keys():
+            if differs(before[name], after[name]):
+                problems.append(f"{place}: changed: was `{before[name][0]}`, is `{after[name][0]}`")
+    return problems
+
+
+def committed_cells(notebook):
+    """The code cells as committed, before they are run again."""
+    return [
+        Cell(i, [nbformat.from_dict(dict(o)) for o in c.outputs], 0.0, 0.0, c.metadata.get("tags", []))
+        for i, c in enumerate(notebook.cells)
+        if c.cell_type == "code" and c.source.strip()
+    ]
+
+
+def run_problems(cells, budget):
+    problems = [p for cell in cells for p in cell_problems(cell)]
+    spent = sum(cell.run_seconds for cell in cells)
+    if spent > budget:
+        problems.append(f"{spent:.0f} s of run time, over the budget of {budget:.0f} s")
+    return problems
+
+
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def median(values):
+    values = sorted(values)
+    return values[len(values) // 2] if values else 0.0
+
+
+def process(path, mode):
+    """Runs one notebook in a mode; returns its problems."""
+    notebook = nbformat.read(path, as_version=4)
+    committed = committed_cells(notebook)
+    env = {"LASTLAYER_QUICK": "1"} if mode == "test" else {}
+    with tempfile.TemporaryDirectory() as scratch:
+        if mode == "test":
+            env["LASTLAYER_OUT"] = scratch  # tests leave figures/ alone
+        cells, start = run(notebook, env=env)
+    budget = RUN_BUDGET["test" if mode == "test" else "figures"]
+    problems = run_problems(cells, budget)
+    if mode == "test":
+        problems += compare(committed, cells)
+    executed = ROOT / "target" / "notebooks" / path.name
+    executed.parent.mkdir(parents=True, exist_ok=True)
+    if mode != "test":
+        nbformat.write(notebook, executed)
+    if mode == "update" and not problems:
+        nbformat.write(notebook, path)
+    compile_times = [c.compile_seconds for c in cells]
+    print(
+        f"{path.name}: kernel {start:.1f} s, {len(cells)} cells, compile median {median(compile_times):.2f} s and "
+        f"largest {max(compile_times, default=0):.1f} s, run {sum(c.run_seconds for c in cells):.1f} s: "
+        + ("ok" if not problems else "FAILED"),
+        flush=True,
+    )
+    for problem in problems:
+        print(f"  {path.name}, {problem}", flush=True)
+    return problems
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("mode", choices=("test", "figures", "update"))
+    parser.add_argument("names", nargs="*")
+    args = parser.parse_args()
+    paths = sorted(p for p in NOTEBOOKS.glob("*.ipynb") if not args.names or p.stem in args.names)
+    if not paths:
+        sys.exit(f"no notebook named {' '.join(args.names)} in notebooks/")
+    failed = [path.name for path in paths if process(path, args.mode)]
+    print(f"{len(paths) - len(failed)} passed, {len(failed)} failed")
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+//! Checks that a notebook prints: your number beside the true one. Exercises mark themselves with them, and the test
+//! runner compares every printed line with the committed one.
+
+use crate::error::{Error, Result, ensure_shape};
+use candle_core::{DType, Tensor};
+
+/// Numbers that [`check`] can compare: a number, a list, or a tensor of any shape.
+pub trait Numbers {
+    /// All entries in row-major order, in f64. Host: checks print numbers.
+    fn numbers(&self) -> Result<Vec<f64>>;
+}
+
+impl Numbers for f64 {
+    fn numbers(&self) -> Result<Vec<f64>> {
+        Ok(vec![*self])
+    }
+}
+
+impl<const N: usize> Numbers for [f64; N] {
+    fn numbers(&self) -> Result<Vec<f64>> {
+        Ok(self.to_vec())
+    }
+}
+
+impl Numbers for Vec<f64> {
+    fn numbers(&self) -> Result<Vec<f64>> {
+        Ok(self.clone())
+    }
+}
+
+impl Numbers for Tensor {
+    fn numbers(&self) -> Result<Vec<f64>> {
+        Ok(self.flatten_all()?.to_dtype(DType::F64)?.to_vec1()?)
+    }
+}
+
+impl<T: Numbers> Numbers for &T {
+    fn numbers(&self) -> Result<Vec<f64>> {
+        (*self).numbers()
+    }
+}
+
+/// At most this many entries are printed; the comparison always covers all.
+const SHOWN: usize = 8;
+
+/// Prints one line that compares your numbers with the true ones.
+///
+/// ```text
+/// check dL/dw = [2, 4, 6] (tolerance 1e-12): exact
+/// check dL/dw = [2, 4, 6.5] (tolerance 1e-12): WRONG, largest difference 5.0e-1
+/// ```
+/// `close` means that every entry differs by at most `tolerance · max(1, |true|)`. A wrong answer is a line, not an
+/// error, so the cell keeps its variables. Fails: `Shape` if the two have different lengths, `Config` for a tolerance
+/// that is not a positive number.
+pub fn check(name: &str, mine: impl Numbers, truth: impl Numbers, tolerance: f64) -> Result<()> {
+    println!("{}", check_line(name, &mine.numbers()?, &truth.numbers()?, tolerance)?);
+    Ok(())
+}
+
+/// The line that [`check`] prints.
+pub fn check_line(name: &str, mine: &[f64], truth: &[f64], tolerance: f64) -> Result<String> {
+    ensure_shape(name, truth.len(), mine.len())?;
+    if !(tolerance > 0.0 && tolerance.is_finite()) {
+        return Err(Error::config("tolerance", tolerance, "a positive number, such as 1e-6"));
+    }
+    if name.is_empty() || name.contains(['\n', '=']) {
+        return Err(Error::config("name of a check", format!("{name:?}"), "one line of text without '='"));
+    }
+    let differences: Vec<f64> = mine.iter().zip(truth).map(|(m, t)| if m == t { 0.0 } else { (m - t).abs() }).collect();
+    let largest = differences.iter().copied().fold(0.0, |a: f64, d| if d.is_nan() { d } else { a.max(d) });
+    let close = differences.iter().zip(truth).all(|(d, t)| *d <= tolerance * t.abs().max(1.0));
+    let verdict = match close {
+        true if largest == 0.0 => "exact".to_string(),
+        true => format!("close, largest difference {largest:.1e}"),
+        false => format!("WRONG, largest difference {largest:.1e}"),
+    };
+    let mut shown: Vec<String> = mine.iter().take(SHOWN).map(f64::to_string).collect();
+    if mine.len() > SHOWN {
+        shown.push(format!("… {} in all", mine.len()));
+    }
+    let value = if mine.len() == 1 { shown.concat() } else { format!("[{}]", shown.join(", ")) };
+    Ok(format!("check {name} = {value} (tolerance {tolerance:e}): {verdict}"))
+}

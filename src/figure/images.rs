@@ -1,0 +1,135 @@
+//! Contact sheets of small images.
+
+use super::canvas::{Anchor, Canvas, GRID, INK};
+use super::font::fit;
+use super::geometry::Rect;
+use super::panel::Theme;
+use super::png::Pixels;
+use super::save::Entry;
+use super::series::check_some;
+use super::{Chart, Figure};
+use crate::error::{Error, Result, ensure_shape};
+
+/// An image with eight bits per channel, and a line under it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Image {
+    width: usize,
+    height: usize,
+    rgb: Vec<u8>,
+    caption: String,
+}
+
+impl Image {
+    /// Grey image from `width * height` bytes, row by row from the top.
+    pub fn grey(width: usize, height: usize, bytes: &[u8]) -> Result<Image> {
+        check_sides(width, height)?;
+        ensure_shape("bytes of a grey image", width * height, bytes.len())?;
+        Image::rgb(width, height, &bytes.iter().flat_map(|b| [*b; 3]).collect::<Vec<u8>>())
+    }
+
+    /// Colour image from `3 * width * height` bytes (red, green, blue), row by row from the top.
+    ///
+    /// Fails: `Shape` if the bytes do not match the size, `Config` if a side is not in 1 to 1024.
+    pub fn rgb(width: usize, height: usize, bytes: &[u8]) -> Result<Image> {
+        check_sides(width, height)?;
+        ensure_shape("bytes of a colour image", 3 * width * height, bytes.len())?;
+        Ok(Image { width, height, rgb: bytes.to_vec(), caption: String::new() })
+    }
+
+    /// Sets the line under the image.
+    pub fn caption(mut self, text: &str) -> Image {
+        self.caption = text.to_string();
+        self
+    }
+}
+
+fn check_sides(width: usize, height: usize) -> Result<()> {
+    if (1..=1024).contains(&width) && (1..=1024).contains(&height) {
+        return Ok(());
+    }
+    Err(Error::config("size of an image", format!("{width} by {height}"), "sides of 1 to 1024 pixels"))
+}
+
+/// Contact sheet: images side by side, pixels kept sharp, captions under them.
+///
+/// The width is the figure's; the height follows from the images.
+/// Fails: `Shape` if there is no image, `Config` if `columns` is zero or there are more than 1000 images.
+pub fn images(list: &[Image], columns: usize) -> Result<Figure> {
+    check_some("images", list)?;
+    if columns == 0 || list.len() > 1000 {
+        let got = format!("{} images in {columns} columns", list.len());
+        return Err(Error::config("contact sheet", got, "at least one column and at most 1000 images"));
+    }
+    Ok(Figure::new(Chart::Images(Sheet { images: list.to_vec(), columns: columns.min(list.len()) })))
+}
+
+/// Images in rows.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Sheet {
+    pub images: Vec<Image>,
+    columns: usize,
+}
+
+/// Between tiles.
+const GAP: f64 = 4.0;
+/// One large image does not fill the page.
+const TALLEST: f64 = 380.0;
+
+impl Sheet {
+    /// Width and height of a tile, and the height of a row with its captions.
+    fn tile(&self, width: f64, theme: &Theme) -> (f64, f64, f64) {
+        let aspect = self.images.iter().map(|i| i.height as f64 / i.width as f64).fold(0.0, f64::max);
+        let tile = (width - GAP * (self.columns - 1) as f64) / self.columns as f64;
+        let tile = tile.max(1.0).min(TALLEST / aspect);
+        let caption = if self.images.iter().any(|i| !i.caption.is_empty()) { 1.35 * theme.text } else { 0.0 };
+        (tile, tile * aspect, tile * aspect + caption)
+    }
+
+    /// Height that a sheet of this width needs.
+    pub fn height(&self, width: f64, theme: &Theme) -> f64 {
+        let rows = self.images.len().div_ceil(self.columns) as f64;
+        rows * (self.tile(width, theme).2 + GAP) - GAP
+    }
+
+    pub fn draw(&self, canvas: &mut Canvas, outer: Rect, theme: &Theme) {
+        let (width, height, row) = self.tile(outer.width(), theme);
+        let used = self.columns as f64 * (width + GAP) - GAP;
+        let start = outer.left + (outer.width() - used).max(0.0) / 2.0;
+        for (i, image) in self.images.iter().enumerate() {
+            let left = start + (i % self.columns) as f64 * (width + GAP);
+            let top = outer.top + (i / self.columns) as f64 * (row + GAP);
+            // An image of another shape keeps its own, centred in the tile.
+            let aspect = image.height as f64 / image.width as f64;
+            let (w, h) = if aspect * width > height { (height / aspect, height) } else { (width, width * aspect) };
+            let (left, right) = (left + (width - w) / 2.0, left + (width + w) / 2.0);
+            let area = Rect { left, right, top: top + (height - h) / 2.0, bottom: top + (height + h) / 2.0 };
+            let pixels = Pixels { width: image.width, height: image.height, rgb: image.rgb.clone() };
+            canvas.image(&pixels, area, false);
+            canvas.outline(area, GRID, 0.5);
+            let text = fit(&image.caption, theme.text, width);
+            let at = ((left + right) / 2.0, top + height + theme.text);
+            canvas.text(&text, at, Anchor::Middle, theme.text, INK);
+        }
+    }
+
+    pub fn describe(&self) -> String {
+        let captions: Vec<&str> = self.images.iter().map(|i| i.caption.as_str()).filter(|c| !c.is_empty()).collect();
+        let named = if captions.is_empty() { String::new() } else { format!(": {}", captions.join(", ")) };
+        format!("{} images in {} columns{named}", self.images.len(), self.columns)
+    }
+
+    pub fn names(&self) -> Vec<(String, usize)> {
+        self.images.iter().map(|i| (i.caption.clone(), i.width * i.height)).collect()
+    }
+
+    pub fn rows(&self, emit: &mut dyn FnMut(&[Entry])) {
+        for (n, image) in self.images.iter().enumerate() {
+            for (i, p) in image.rgb.chunks_exact(3).enumerate() {
+                let place = [n, i / image.width, i % image.width].map(Entry::Count);
+                let color = [p[0], p[1], p[2]].map(|c| Entry::Count(usize::from(c)));
+                let caption = Entry::Text(&image.caption);
+                emit(&[place[0], caption, place[1], place[2], color[0], color[1], color[2]]);
+            }
+        }
+    }
+}

@@ -1,0 +1,435 @@
+//! Figures for notebooks and papers: one style, vector output, and the numbers behind every picture.
+//!
+//! ```text
+//! series ──▶ curves | scatter | bars | heat | hist | images | field ──▶ Figure ──▶ svg | display | save
+//!                                            grid of figures ──────────────▲
+//! ```
+//! Everything that can fail fails when a figure is built or saved; showing one cannot.
+
+mod axis;
+mod bars;
+mod canvas;
+mod font;
+mod geometry;
+mod heat;
+mod images;
+mod lines;
+mod panel;
+mod png;
+mod save;
+mod series;
+
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+use crate::record::Record;
+use crate::seed::Seed;
+use axis::{Axis, Scale};
+use canvas::{Anchor, Canvas, INK};
+use geometry::Rect;
+use panel::Theme;
+use series::check_numbers;
+
+pub use bars::bars;
+pub use font::text_width;
+pub use heat::{field, field_grid, heat};
+pub use images::{Image, images};
+pub use lines::{curves, hist, scatter};
+pub use save::Saved;
+pub use series::{Bars, Curve, Points};
+
+/// Pixels per inch of an SVG.
+const INCH: f64 = 96.0;
+/// White space around a figure, in pixels.
+const MARGIN: f64 = 2.0;
+/// Between the panels of a grid, in pixels.
+const GUTTER: f64 = 12.0;
+/// Narrower panels cannot be read; a grid then uses fewer columns.
+const NARROWEST: f64 = 110.0;
+
+/// Where a figure will be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Size {
+    /// One column of a paper: 3.39 by 2.10 inches, 8 pt text.
+    Column,
+    /// The full width of a paper: 6.90 by 2.60 inches, 8 pt text.
+    TwoColumn,
+    /// A notebook or a page of the book: 7.50 by 4.20 inches, larger text, the caption below.
+    #[default]
+    Screen,
+}
+
+impl Size {
+    /// Width and height in inches.
+    pub fn inches(self) -> (f64, f64) {
+        match self {
+            Size::Column => (3.39, 2.10),
+            Size::TwoColumn => (6.90, 2.60),
+            Size::Screen => (7.50, 4.20),
+        }
+    }
+
+    fn theme(self) -> Theme {
+        match self {
+            Size::Column | Size::TwoColumn => Theme { text: 11.0, line: 1.2, marker: 2.5 },
+            Size::Screen => Theme { text: 13.0, line: 1.6, marker: 3.2 },
+        }
+    }
+}
+
+/// What is drawn.
+#[derive(Clone, Debug, PartialEq)]
+enum Chart {
+    Curves(Vec<Curve>),
+    Scatter(Vec<Points>),
+    Bars(bars::Groups),
+    Hist(lines::Hist),
+    Heat(heat::Heat),
+    Field(heat::Surface),
+    Images(images::Sheet),
+    Grid { panels: Vec<Figure>, columns: usize },
+}
+
+/// Where the numbers came from, for the record beside the figure.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Origin {
+    config: Map<String, Value>,
+    results: Map<String, Value>,
+    seed: Option<Seed>,
+    device: Option<String>,
+    seconds: Option<f64>,
+}
+
+/// A checked figure: owned data, drawn on demand, equal figures giving equal bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    chart: Chart,
+    x: Axis,
+    y: Axis,
+    size: Size,
+    caption: String,
+    origin: Origin,
+}
+
+/// Panels (a), (b), ... in rows of `columns`; the caption of each panel follows its letter.
+///
+/// On a page too narrow for that many columns there are fewer. The size of the panels follows from that of the grid.
+/// Fails: `Shape` without a panel, `Config` for more than 26, no column, or a grid inside a grid.
+pub fn grid(panels: &[Figure], columns: usize) -> Result<Figure> {
+    series::check_some("panels", panels)?;
+    let nested = panels.iter().any(|p| matches!(p.chart, Chart::Grid { .. }));
+    if panels.len() > 26 || columns == 0 || nested {
+        let got = format!("{} panels in {columns} columns{}", panels.len(), if nested { ", one a grid" } else { "" });
+        return Err(Error::config("grid", got, "1 to 26 panels in at least one column, none of them a grid itself"));
+    }
+    let columns = columns.min(panels.len());
+    Ok(Figure::new(Chart::Grid { panels: panels.to_vec(), columns }).size(Size::TwoColumn))
+}
+
+impl Figure {
+    fn new(chart: Chart) -> Figure {
+        let (size, caption, origin) = (Size::default(), String::new(), Origin::default());
+        Figure { chart, x: Axis::default(), y: Axis::default(), size, caption, origin }
+    }
+
+    /// Names the axes, with symbol and unit. Of bars, `y` is the axis of values, whichever way they lie.
+    pub fn labels(mut self, x: &str, y: &str) -> Figure {
+        (self.x.label, self.y.label) = (x.to_string(), y.to_string());
+        self
+    }
+
+    /// Chooses where the figure will be read.
+    pub fn size(mut self, size: Size) -> Figure {
+        self.size = size;
+        self
+    }
+
+    /// Says what is shown, and what a band is. Drawn on a screen and as a panel's title; in print the paper has it.
+    pub fn caption(mut self, text: &str) -> Figure {
+        self.caption = text.to_string();
+        self
+    }
+
+    /// Makes the x axis logarithmic. Fails: `Config` if a value is not positive, or for charts without such an axis.
+    pub fn log_x(mut self) -> Result<Figure> {
+        let bounds = match &self.chart {
+            Chart::Curves(list) => lines::curve_bounds(list)[0],
+            Chart::Scatter(list) => lines::point_bounds(list)[0],
+            _ => return Err(self.unsuited("logarithmic x axis", "curves and scatter plots")),
+        };
+        check_positive("x", bounds, self.x.range)?;
+        self.x.scale = Scale::Log;
+        Ok(self)
+    }
+
+    /// Makes the y axis logarithmic. Fails: `Config` if a value is not positive, or for charts without such an axis.
+    pub fn log_y(mut self) -> Result<Figure> {
+        let bounds = match &self.chart {
+            Chart::Curves(list) => lines::curve_bounds(list)[1],
+            Chart::Scatter(list) => lines::point_bounds(list)[1],
+            Chart::Bars(groups) => groups.bounds(),
+            _ => return Err(self.unsuited("logarithmic y axis", "curves, scatter plots and bars")),
+        };
+        check_positive("y", bounds, self.y.range)?;
+        self.y.scale = Scale::Log;
+        Ok(self)
+    }
+
+    /// Shows x from `low` to `high`; what lies outside is cut off.
+    pub fn x_range(mut self, low: f64, high: f64) -> Result<Figure> {
+        if !matches!(self.chart, Chart::Curves(_) | Chart::Scatter(_) | Chart::Hist(_)) {
+            return Err(self.unsuited("x range", "curves, scatter plots and histograms"));
+        }
+        self.x.range = Some(checked_range("x", low, high, self.x.scale)?);
+        Ok(self)
+    }
+
+    /// Shows y from `low` to `high`; what lies outside is cut off. Of bars this is the axis of values.
+    pub fn y_range(mut self, low: f64, high: f64) -> Result<Figure> {
+        if !matches!(self.chart, Chart::Curves(_) | Chart::Scatter(_) | Chart::Hist(_) | Chart::Bars(_)) {
+            return Err(self.unsuited("y range", "curves, scatter plots, histograms and bars"));
+        }
+        self.y.range = Some(checked_range("y", low, high, self.y.scale)?);
+        Ok(self)
+    }
+
+    /// Writes the values into the cells of a heat map, where they fit.
+    pub fn annotate(mut self, decimals: usize) -> Result<Figure> {
+        match &mut self.chart {
+            Chart::Heat(heat) => heat.decimals = Some(decimals.min(9)),
+            _ => return Err(self.unsuited("annotation", "heat maps")),
+        }
+        Ok(self)
+    }
+
+    /// Adds contour lines to a field, marked in its colour bar.
+    pub fn levels(mut self, levels: &[f64]) -> Result<Figure> {
+        check_numbers("levels of the contour lines", levels)?;
+        match &mut self.chart {
+            Chart::Field(surface) => surface.levels = levels.to_vec(),
+            _ => return Err(self.unsuited("contour lines", "fields")),
+        }
+        Ok(self)
+    }
+
+    /// Draws points on a field; those outside its ranges are not seen.
+    pub fn points(mut self, points: &[Points]) -> Result<Figure> {
+        points.iter().try_for_each(Points::check)?;
+        match &mut self.chart {
+            Chart::Field(surface) => surface.points = points.to_vec(),
+            _ => return Err(self.unsuited("points on top", "fields; use scatter for points alone")),
+        }
+        Ok(self)
+    }
+
+    /// Notes the seed behind the numbers.
+    pub fn seed(mut self, seed: Seed) -> Figure {
+        self.origin.seed = Some(seed);
+        self
+    }
+
+    /// Notes a setting behind the numbers.
+    pub fn config(mut self, key: &str, value: impl Into<Value>) -> Figure {
+        self.origin.config.insert(key.to_string(), value.into());
+        self
+    }
+
+    /// Takes settings, results, seed, device and wall time from the record of the run that made the numbers.
+    pub fn record(mut self, run: &Record) -> Figure {
+        self.origin.config.extend(run.config.clone());
+        self.origin.results.extend(run.results.clone());
+        self.origin.seed = run.seed.or(self.origin.seed);
+        self.origin.device = Some(run.provenance.device.clone());
+        self.origin.seconds = Some(run.seconds);
+        self
+    }
+
+    fn unsuited(&self, what: &str, allowed: &str) -> Error {
+        Error::config(what, format!("asked of {}", self.kind()), allowed)
+    }
+
+    fn kind(&self) -> &'static str {
+        match self.chart {
+            Chart::Curves(_) => "curves",
+            Chart::Scatter(_) => "scatter",
+            Chart::Bars(_) => "bars",
+            Chart::Hist(_) => "hist",
+            Chart::Heat(_) => "heat",
+            Chart::Field(_) => "field",
+            Chart::Images(_) => "images",
+            Chart::Grid { .. } => "grid",
+        }
+    }
+
+    /// The picture.
+    ///
+    /// Cost: proportional to what is drawn, at most a few thousand marks per series.
+    /// Checked by `tests/figure.rs::same_figure_same_bytes`.
+    pub fn svg(&self) -> String {
+        let theme = self.size.theme();
+        let width = self.size.inches().0 * INCH;
+        let height = match &self.chart {
+            Chart::Images(_) | Chart::Grid { .. } => self.height(width - 2.0 * MARGIN, &theme) + 2.0 * MARGIN,
+            _ => self.size.inches().1 * INCH,
+        };
+        let outer = Rect { left: MARGIN, top: MARGIN, right: width - MARGIN, bottom: height - MARGIN };
+        canvas::render((width, height), &self.describe(), |canvas| {
+            self.draw(canvas, outer, &theme, self.size == Size::Screen);
+        })
+    }
+
+    /// Lines under the panel: the caption where there is no other place for it, and what was left out.
+    fn notes(&self, width: f64, theme: &Theme, captioned: bool) -> Vec<String> {
+        let mut texts = if captioned { vec![self.caption.clone()] } else { Vec::new() };
+        let thinned = self.thinned();
+        if thinned.len() > 2 {
+            texts.push(format!("{} series are thinned for drawing; the CSV has every point", thinned.len()));
+        } else {
+            texts.extend(thinned);
+        }
+        texts.iter().flat_map(|text| font::wrap(text, 0.85 * theme.text, width)).take(5).collect()
+    }
+
+    fn thinned(&self) -> Vec<String> {
+        match &self.chart {
+            Chart::Curves(list) => lines::thinned_curves(list),
+            Chart::Scatter(list) => lines::thinned_points(list),
+            Chart::Field(surface) => lines::thinned_points(&surface.points),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Height the figure takes at a width, as a panel or on its own.
+    fn height(&self, width: f64, theme: &Theme) -> f64 {
+        match &self.chart {
+            Chart::Images(sheet) => {
+                let notes = self.notes(width, theme, self.size == Size::Screen).len() as f64;
+                sheet.height(width, theme) + notes * 1.2 * theme.text + if notes > 0.0 { 2.0 } else { 0.0 }
+            }
+            Chart::Grid { panels, .. } => {
+                let (columns, panel) = self.columns(width);
+                let rows = panels.chunks(columns).map(|row| row_height(row, panel, theme));
+                let notes = self.notes(width, theme, self.size == Size::Screen).len() as f64;
+                rows.map(|h| h + 0.6 * GUTTER).sum::<f64>() - 0.6 * GUTTER + notes * 1.2 * theme.text
+            }
+            _ => (0.68 * width).clamp(120.0, 300.0),
+        }
+    }
+
+    /// Columns of a grid that fit, and the width of each.
+    fn columns(&self, width: f64) -> (usize, f64) {
+        let Chart::Grid { columns, .. } = self.chart else { return (1, width) };
+        let fitting = ((width + GUTTER) / (NARROWEST + GUTTER)).max(1.0) as usize;
+        let columns = columns.min(fitting);
+        (columns, (width - GUTTER * (columns - 1) as f64) / columns as f64)
+    }
+
+    fn draw(&self, canvas: &mut Canvas, outer: Rect, theme: &Theme, captioned: bool) {
+        let notes = self.notes(outer.width(), theme, captioned);
+        let outer = panel::notes(canvas, outer, theme, &notes);
+        let axes = [&self.x, &self.y];
+        match &self.chart {
+            Chart::Curves(list) => lines::draw_curves(canvas, outer, theme, axes, list),
+            Chart::Scatter(list) => lines::draw_scatter(canvas, outer, theme, axes, list),
+            Chart::Bars(groups) => groups.draw(canvas, outer, theme, axes),
+            Chart::Hist(hist) => lines::draw_hist(canvas, outer, theme, axes, hist),
+            Chart::Heat(heat) => heat.draw(canvas, outer, theme, axes),
+            Chart::Field(surface) => surface.draw(canvas, outer, theme, axes),
+            Chart::Images(sheet) => sheet.draw(canvas, outer, theme),
+            Chart::Grid { panels, .. } => {
+                let (columns, width) = self.columns(outer.width());
+                let mut top = outer.top;
+                for (r, row) in panels.chunks(columns).enumerate() {
+                    let bottom = top + row_height(row, width, theme);
+                    for (c, panel) in row.iter().enumerate() {
+                        let left = outer.left + c as f64 * (width + GUTTER);
+                        let title = format!("({}) {}", letter(r * columns + c), panel.caption);
+                        let title = font::fit(title.trim_end(), theme.text, width);
+                        canvas.text(&title, (left, top + theme.text), Anchor::Start, theme.text, INK);
+                        let area = Rect { left, top: top + 1.7 * theme.text, right: left + width, bottom };
+                        panel.draw(canvas, area, theme, false);
+                    }
+                    top = bottom + 0.6 * GUTTER;
+                }
+            }
+        }
+    }
+
+    /// One sentence that says what the picture shows, for screen readers and diffs.
+    pub fn describe(&self) -> String {
+        let content = match &self.chart {
+            Chart::Curves(list) => lines::describe_curves(list),
+            Chart::Scatter(list) => lines::describe_points(list),
+            Chart::Bars(groups) => groups.describe(),
+            Chart::Hist(hist) => hist.describe(),
+            Chart::Heat(heat) => heat.describe(),
+            Chart::Field(surface) => surface.describe(),
+            Chart::Images(sheet) => sheet.describe(),
+            Chart::Grid { panels, .. } => {
+                let each = panels.iter().enumerate().map(|(i, p)| format!("({}) {}", letter(i), p.describe()));
+                each.collect::<Vec<_>>().join(" ")
+            }
+        };
+        let axis = |axis: &Axis| match axis.scale {
+            Scale::Linear => axis.label.clone(),
+            Scale::Log => format!("{} (logarithmic)", axis.label).trim_start().to_string(),
+        };
+        let (x, y) = (axis(&self.x), axis(&self.y));
+        let axes = match (x.is_empty(), y.is_empty()) {
+            (true, true) => String::new(),
+            (false, true) => format!(" over {x}"),
+            (true, false) => format!(" of {y}"),
+            (false, false) => format!(" of {y} over {x}"),
+        };
+        let kind = match self.chart {
+            Chart::Curves(_) => "Curves",
+            Chart::Scatter(_) => "Scatter plot",
+            Chart::Bars(_) => "Bars",
+            Chart::Hist(_) => "Histogram",
+            Chart::Heat(_) => "Heat map",
+            Chart::Field(_) => "Field",
+            Chart::Images(_) => "Contact sheet",
+            Chart::Grid { .. } => "Panels",
+        };
+        let mut text = format!("{kind}{axes}: {content}.");
+        for note in self.thinned().iter().chain([&self.caption]).filter(|n| !n.is_empty()) {
+            text.push_str(&format!(" {}.", note.trim_end_matches('.')));
+        }
+        text
+    }
+
+    /// Shows the figure in a notebook: the picture, and the sentence for screen readers and diffs.
+    pub fn evcxr_display(&self) {
+        evcxr_runtime::mime_type("image/svg+xml").text(self.svg());
+        evcxr_runtime::mime_type("text/plain").text(self.describe());
+    }
+}
+
+/// Height of a row of panels, with its letters.
+fn row_height(row: &[Figure], width: f64, theme: &Theme) -> f64 {
+    1.7 * theme.text + row.iter().map(|panel| panel.height(width, theme)).fold(0.0, f64::max)
+}
+
+fn letter(i: usize) -> char {
+    char::from(b'a' + (i % 26) as u8)
+}
+
+fn check_positive(name: &str, (low, _): (f64, f64), range: Option<(f64, f64)>) -> Result<()> {
+    let low = range.map_or(low, |(from, _)| low.min(from));
+    if low > 0.0 {
+        return Ok(());
+    }
+    let allowed = "positive numbers on a logarithmic axis; drop or shift the others, or keep the axis linear";
+    Err(Error::config(format!("smallest {name}"), low, allowed))
+}
+
+fn checked_range(name: &str, low: f64, high: f64, scale: Scale) -> Result<(f64, f64)> {
+    check_numbers(&format!("{name} range"), &[low, high])?;
+    let positive = scale == Scale::Linear || low > 0.0;
+    // A range of rounding errors has no ticks to tell its ends apart.
+    if high - low > 1e-12 * low.abs().max(high.abs()) && positive {
+        return Ok((low, high));
+    }
+    let allowed = "a low end below the high end, and above zero on a logarithmic axis";
+    Err(Error::config(format!("{name} range"), format!("{low} to {high}"), allowed))
+}

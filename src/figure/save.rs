@@ -1,0 +1,238 @@
+//! Saving a figure: the picture, the numbers behind it, and the record of how they were made.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use serde_json::{Map, Value, json};
+
+use super::axis::Scale;
+use super::{Chart, Figure};
+use crate::error::{Error, Result};
+use crate::record::{Record, output_stem, write_atomic};
+
+/// Environment variable: the program that turns an SVG into PDF and PNG, if there is one.
+const EXPORT: &str = "LASTLAYER_EXPORT";
+
+/// The files of a saved figure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Saved {
+    /// Picture, numbers, record, and what the export program added.
+    pub paths: Vec<PathBuf>,
+}
+
+impl Saved {
+    /// Lists the files.
+    pub fn evcxr_display(&self) {
+        evcxr_runtime::mime_type("text/plain").text(self.to_string());
+    }
+}
+
+impl std::fmt::Display for Saved {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let lines: Vec<String> = self.paths.iter().map(|p| format!("saved {}", p.display())).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+/// One entry of the CSV.
+#[derive(Clone, Copy)]
+pub(super) enum Entry<'a> {
+    Text(&'a str),
+    Number(f64),
+    Count(usize),
+    Empty,
+}
+
+impl Figure {
+    /// Writes `<stem>.svg`, `<stem>.csv` (every number, exactly) and `<stem>.json` (settings, seed, versions,
+    /// revision, device, wall time), creating the folder.
+    ///
+    /// A bare name goes to `figures/` under the folder that the environment variable `LASTLAYER_OUT` names (or the
+    /// current one); a stem with a folder is used as given. If `LASTLAYER_EXPORT` names the export program, it adds
+    /// PDF and PNG. The wall time is that of the attached run ([`Figure::record`]), else of drawing and saving.
+    /// Fails: `Config` if the stem has no file name, `Io` if a file cannot be written (files saved earlier are then
+    /// still whole and still belong together) or the export program fails (the three files are then in place).
+    pub fn save(&self, stem: &str) -> Result<Saved> {
+        let started = Instant::now();
+        let stem = output_stem("figures", stem.strip_suffix(".svg").unwrap_or(stem))?;
+        let folder = stem.parent().unwrap_or(Path::new("")).to_path_buf();
+        let name = stem.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let files = [("svg", self.svg()), ("csv", self.csv()), ("json", self.json(&name, started)?)];
+        let path = |kind: &str| folder.join(format!("{name}.{kind}"));
+        if let Some(taken) = files.iter().map(|(kind, _)| path(kind)).find(|p| p.is_dir()) {
+            return Err(Error::config("name of the figure", taken.display(), "a name that no folder has"));
+        }
+        // All three are written under other names first: a full disk stops us there, before anything is replaced.
+        // The renames that follow need no space.
+        let staged = |kind: &str| folder.join(format!(".{name}.{}.staged.{kind}", std::process::id()));
+        let written = files.iter().try_for_each(|(kind, text)| write_atomic(&staged(kind), text.as_bytes()));
+        let moved = written.and_then(|()| {
+            files.iter().try_for_each(|(kind, _)| {
+                let hint = "check that the folder can be written, then save again";
+                std::fs::rename(staged(kind), path(kind)).map_err(|e| Error::io(path(kind), hint, e))
+            })
+        });
+        if let Err(error) = moved {
+            for (kind, _) in &files {
+                // Best effort: the error that matters is the first one.
+                let _ = std::fs::remove_file(staged(kind));
+            }
+            return Err(error);
+        }
+        let mut paths: Vec<PathBuf> = files.iter().map(|(kind, _)| path(kind)).collect();
+        if let Some(program) = std::env::var_os(EXPORT).filter(|p| !p.is_empty()) {
+            export(Path::new(&program), &path("svg"))?;
+            paths.extend(["pdf", "png"].map(path));
+        }
+        Ok(Saved { paths })
+    }
+
+    /// The numbers behind the picture, one row each; numbers read back exactly.
+    pub fn csv(&self) -> String {
+        let columns = self.chart.columns();
+        let mut text = columns.join(",") + "\n";
+        self.chart.rows(&columns, &mut |row| {
+            for (i, entry) in row.iter().enumerate() {
+                if i > 0 {
+                    text.push(',');
+                }
+                match entry {
+                    Entry::Text(words) => text.push_str(&quoted(words)),
+                    Entry::Number(value) => text.push_str(&format!("{value:?}")),
+                    Entry::Count(count) => text.push_str(&count.to_string()),
+                    Entry::Empty => {}
+                }
+            }
+            text.push('\n');
+        });
+        text
+    }
+
+    /// The record beside the figure, in the form of [`Record`].
+    fn json(&self, name: &str, started: Instant) -> Result<String> {
+        let mut record = Record::start(name, self.origin.device.as_deref().unwrap_or("not stated"));
+        record.config = self.origin.config.clone();
+        record.config.insert("figure".into(), self.settings());
+        record.results = self.origin.results.clone();
+        record.seed = self.origin.seed;
+        record.seconds = self.origin.seconds.unwrap_or_else(|| started.elapsed().as_secs_f64());
+        let text = serde_json::to_string_pretty(&record)
+            .map_err(|e| Error::data(name, format!("the record cannot be written as JSON: {e}")))?;
+        Ok(text + "\n")
+    }
+
+    fn settings(&self) -> Value {
+        let scale = |scale| if scale == Scale::Log { "log" } else { "linear" };
+        let names: Vec<Value> =
+            self.chart.names().into_iter().map(|(name, count)| json!({ "name": name, "count": count })).collect();
+        let mut settings = Map::new();
+        settings.insert("kind".into(), self.kind().into());
+        settings.insert("size".into(), format!("{:?}", self.size).into());
+        settings.insert("labels".into(), json!([self.x.label, self.y.label]));
+        settings.insert("scales".into(), json!([scale(self.x.scale), scale(self.y.scale)]));
+        settings.insert("caption".into(), self.caption.clone().into());
+        settings.insert("series".into(), names.into());
+        if let Chart::Grid { panels, .. } = &self.chart {
+            settings.insert("panels".into(), panels.iter().map(Figure::settings).collect());
+        }
+        Value::Object(settings)
+    }
+}
+
+impl Chart {
+    /// Names of the series and how many numbers each has.
+    fn names(&self) -> Vec<(String, usize)> {
+        match self {
+            Chart::Curves(list) => list.iter().map(|c| (c.name.clone(), c.x.len())).collect(),
+            Chart::Scatter(list) => list.iter().map(|p| (p.name.clone(), p.x.len())).collect(),
+            Chart::Bars(groups) => groups.series.iter().map(|b| (b.name.clone(), b.values.len())).collect(),
+            Chart::Hist(hist) => hist.names(),
+            Chart::Heat(heat) => heat.names(),
+            Chart::Field(surface) => surface.points.iter().map(|p| (p.name.clone(), p.x.len())).collect(),
+            Chart::Images(sheet) => sheet.names(),
+            Chart::Grid { .. } => Vec::new(),
+        }
+    }
+
+    fn columns(&self) -> Vec<&'static str> {
+        match self {
+            Chart::Curves(_) => vec!["series", "x", "y", "low", "high"],
+            Chart::Scatter(_) => vec!["series", "x", "y"],
+            Chart::Bars(_) => vec!["category", "series", "value", "low", "high"],
+            Chart::Hist(_) => vec!["series", "from", "to", "count"],
+            Chart::Heat(_) => vec!["row", "column", "value"],
+            Chart::Field(_) => vec!["part", "x", "y", "value"],
+            Chart::Images(_) => vec!["image", "caption", "row", "column", "red", "green", "blue"],
+            Chart::Grid { panels, .. } => {
+                let mut all = vec!["panel"];
+                for column in panels.iter().flat_map(|p| p.chart.columns()) {
+                    if !all.contains(&column) {
+                        all.push(column);
+                    }
+                }
+                all
+            }
+        }
+    }
+
+    fn rows(&self, columns: &[&str], emit: &mut dyn FnMut(&[Entry])) {
+        match self {
+            Chart::Curves(list) => {
+                for c in list {
+                    for i in 0..c.x.len() {
+                        let band = c.band.as_ref().map(|(low, high)| (Entry::Number(low[i]), Entry::Number(high[i])));
+                        let (low, high) = band.unwrap_or((Entry::Empty, Entry::Empty));
+                        emit(&[Entry::Text(&c.name), Entry::Number(c.x[i]), Entry::Number(c.y[i]), low, high]);
+                    }
+                }
+            }
+            Chart::Scatter(list) => {
+                for p in list {
+                    for (x, y) in p.x.iter().zip(&p.y) {
+                        emit(&[Entry::Text(&p.name), Entry::Number(*x), Entry::Number(*y)]);
+                    }
+                }
+            }
+            Chart::Bars(groups) => groups.rows(emit),
+            Chart::Hist(hist) => hist.rows(emit),
+            Chart::Heat(heat) => heat.rows(emit),
+            Chart::Field(surface) => surface.rows(emit),
+            Chart::Images(sheet) => sheet.rows(emit),
+            Chart::Grid { panels, .. } => {
+                for (i, panel) in panels.iter().enumerate() {
+                    let letter = super::letter(i).to_string();
+                    let own = panel.chart.columns();
+                    let source: Vec<Option<usize>> =
+                        columns.iter().map(|c| own.iter().position(|o| o == c)).collect();
+                    panel.chart.rows(&own, &mut |row| {
+                        let entry = |at: &Option<usize>| at.and_then(|at| row.get(at).copied()).unwrap_or(Entry::Empty);
+                        let mut wide: Vec<Entry> = source.iter().map(entry).collect();
+                        wide[0] = Entry::Text(&letter);
+                        emit(&wide);
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Text as CSV holds it (RFC 4180).
+fn quoted(text: &str) -> std::borrow::Cow<'_, str> {
+    if text.contains([',', '"', '\n', '\r']) {
+        return format!("\"{}\"", text.replace('"', "\"\"")).into();
+    }
+    text.into()
+}
+
+/// Runs the export program; what it says about a failure becomes the error.
+fn export(program: &Path, svg: &Path) -> Result<()> {
+    let hint = format!("unset {EXPORT} to save without PDF and PNG, or build the program again with `make figures`");
+    let output = Command::new(program).arg(svg).output().map_err(|e| Error::io(program, &hint, e))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_string();
+    let said = if said.is_empty() { format!("the export program ended with {}", output.status) } else { said };
+    Err(Error::io(svg, hint, std::io::Error::other(said)))
+}

@@ -1,0 +1,187 @@
+//! What the notebook kernel needs: proof that all cells share one copy of the library.
+//!
+//! evcxr compiles each cell to a shared object of its own. Were candle linked into each of them, its counter of tensor
+//! ids would restart in every cell, ids would repeat, and `backward` would return wrong gradients without an error
+//! (book: ground/autograd.md). Built as a dylib the crate is loaded once; [`kernel_check`] verifies that it was.
+
+use std::ffi::CStr;
+use std::path::Path;
+
+use candle_core::Device;
+
+use crate::error::{Error, Result};
+use crate::record::{Provenance, versions};
+use crate::seed::Seed;
+use crate::table::{Cell, Table};
+
+/// Versions of evcxr_jupyter that the kernel tests have passed with.
+pub const SUPPORTED_KERNELS: [&str; 1] = ["0.22.0"];
+
+/// Set by evcxr in the process that runs the cells.
+const IN_KERNEL: &str = "EVCXR_IS_RUNTIME";
+/// Set by our launcher to the version of the kernel it starts.
+const KERNEL_VERSION: &str = "LASTLAYER_KERNEL";
+
+/// Whether this process runs the cells of a notebook.
+pub(crate) fn in_kernel() -> bool {
+    std::env::var_os(IN_KERNEL).is_some()
+}
+
+/// What a process shows of the libraries it has loaded; [`kernel_check`] judges it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Evidence {
+    /// Whether the process runs the cells of a notebook.
+    pub in_kernel: bool,
+    /// Version of evcxr_jupyter as our launcher reports it.
+    pub kernel_version: Option<String>,
+    /// File that holds the code of this very function.
+    pub own_image: String,
+    /// Every shared object loaded.
+    pub images: Vec<String>,
+    /// Dependencies of the notebook, one `name = …` line each.
+    pub dependencies: Vec<String>,
+}
+
+impl Evidence {
+    /// Looks at this process.
+    ///
+    /// On systems without `/proc` the list of images is empty; the image of the function itself is found everywhere.
+    pub fn gather() -> Evidence {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        let mut images: Vec<String> =
+            maps.lines().filter_map(|l| Some(l[l.find('/')?..].to_string())).filter(|p| is_shared_object(p)).collect();
+        images.sort();
+        images.dedup();
+        let folder = std::env::var_os("EVCXR_TMPDIR").unwrap_or_default();
+        let manifest = std::fs::read_to_string(Path::new(&folder).join("Cargo.toml")).unwrap_or_default();
+        let dependencies = manifest.split("[dependencies]").nth(1).unwrap_or_default();
+        Evidence {
+            in_kernel: in_kernel(),
+            kernel_version: std::env::var(KERNEL_VERSION).ok(),
+            own_image: own_image(),
+            images,
+            dependencies: dependencies.lines().map(str::trim).filter(|l| !l.is_empty()).map(String::from).collect(),
+        }
+    }
+
+    /// Fails with [`Error::Kernel`] if gradients cannot be trusted here. An ordinary program always passes: it has one
+    /// copy of everything.
+    pub fn judge(&self) -> Result<()> {
+        if !self.in_kernel {
+            return Ok(());
+        }
+        let wrong = |problem: String, remedy: &str| Err(Error::Kernel { problem, remedy: remedy.to_string() });
+        if !file_name(&self.own_image).starts_with("liblastlayer") {
+            return wrong(
+                format!("every cell has its own copy of lastlayer and candle (this one is in {}): gradients would be wrong", file_name(&self.own_image)),
+                "Keep `crate-type = [\"rlib\", \"dylib\"]` in lastlayer's Cargo.toml, then restart the kernel.",
+            );
+        }
+        let copies: Vec<&str> = self.images.iter().filter(|p| file_name(p).starts_with("liblastlayer")).map(|p| p.as_str()).collect();
+        if copies.len() > 1 {
+            return wrong(
+                format!("{} copies of lastlayer are loaded ({}): gradients would be wrong", copies.len(), copies.join(", ")),
+                "Remove every `:dep lastlayer` (the kernel has loaded it already), then restart the kernel.",
+            );
+        }
+        let foreign = self.dependencies.iter().find(|line| line.trim_start_matches('"').starts_with("candle"));
+        let foreign_image = self.images.iter().find(|p| file_name(p).starts_with("libcandle"));
+        if let Some(from) = foreign.or(foreign_image) {
+            return wrong(
+                format!("this notebook took candle from elsewhere ({from}): its tensors do not mix with lastlayer's"),
+                "Remove that `:dep` line, use candle from `lastlayer::prelude`, then restart the kernel.",
+            );
+        }
+        match self.kernel_version.as_deref() {
+            Some(version) if SUPPORTED_KERNELS.contains(&version) => Ok(()),
+            Some(version) => wrong(
+                format!("evcxr_jupyter {version} is not supported; tested: {}", SUPPORTED_KERNELS.join(", ")),
+                "Run `make lab`, which installs the tested kernel beside your own.",
+            ),
+            None => wrong(
+                "this notebook was not started with lastlayer's kernel".to_string(),
+                "Choose Kernel > Change Kernel > Rust (lastlayer) in JupyterLab as started by `make lab`.",
+            ),
+        }
+    }
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+fn is_shared_object(path: &str) -> bool {
+    let name = file_name(path);
+    name.ends_with(".so") || name.contains(".so.")
+}
+
+/// Path of the file this code was loaded from; empty if the system cannot say.
+fn own_image() -> String {
+    static MARK: u8 = 0;
+    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // Safety: `dladdr` only reads the address and fills `info`, which is valid for writes and zeroed, so that its
+    // fields may be read whatever it returns; a non-null name is a C string that lives as long as the image.
+    unsafe {
+        if libc::dladdr((&raw const MARK).cast(), info.as_mut_ptr()) == 0 {
+            return String::new();
+        }
+        let name = info.assume_init().dli_fname;
+        if name.is_null() { String::new() } else { CStr::from_ptr(name).to_string_lossy().into_owned() }
+    }
+}
+
+/// The set-up of a notebook, checked; displays as one table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setup {
+    /// Version of the notebook kernel, or none in an ordinary program.
+    pub kernel: Option<String>,
+    /// Device, threads, platform, versions.
+    pub provenance: Provenance,
+    /// Seed of the notebook.
+    pub seed: Seed,
+}
+
+impl Setup {
+    /// Device, threads, versions and seed.
+    pub fn table(&self) -> Table {
+        let text = |name: &str, value: &str| (name.to_string(), Cell::from(value));
+        let kernel = self.kernel.as_ref().map_or("none (ordinary program)".to_string(), |v| format!("evcxr_jupyter {v}"));
+        let mut rows = vec![
+            text("device", &self.provenance.device),
+            text("threads", &self.provenance.threads.to_string()),
+            text("kernel", &kernel),
+        ];
+        rows.extend(versions().map(|(name, version)| text(name, version)));
+        rows.push(text("seed", &self.seed.value().to_string()));
+        Table::pairs("set-up", "value", rows)
+    }
+
+    /// Shows the table.
+    pub fn evcxr_display(&self) {
+        self.table().evcxr_display();
+    }
+}
+
+/// Name of a device as records and tables print it.
+pub fn device_name(device: &Device) -> &'static str {
+    match device {
+        Device::Cpu => "cpu",
+        Device::Cuda(_) => "cuda",
+        Device::Metal(_) => "metal",
+    }
+}
+
+/// Verifies that gradients can be trusted in this notebook, and returns its set-up as a table.
+///
+/// Call it once, at the top. Fails: `Kernel`, with what to do, if a second copy of the library is loaded, if the
+/// notebook took candle from elsewhere, or if the kernel is not one we test. Cost: a few milliseconds.
+/// Checked by `tests/kernel.rs` and, in the real kernel, by `tests/kernel/`.
+pub fn kernel_check(device: &Device, seed: Seed) -> Result<Setup> {
+    let evidence = Evidence::gather();
+    evidence.judge()?;
+    Ok(Setup {
+        kernel: evidence.kernel_version.filter(|_| evidence.in_kernel),
+        provenance: Provenance::here(device_name(device)),
+        seed,
+    })
+}

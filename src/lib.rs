@@ -1,0 +1,48 @@
+//! Five methods that act where a network's features meet its decision, on candle tensors, for the notebook.
+//!
+//! ```text
+//! data ──▶ model (phi, head) ──▶ method: rate | lp | foca | adversary | intersection ──▶ train ──▶ metrics ──▶ figure
+//! ```
+//! A classifier is a backbone and a last layer, `z = phi(x)` and `s = head(z)`; each method is a statement about what
+//! may cross that line. A notebook needs one line, `use lastlayer::prelude::*;`, and takes candle from there too: a
+//! second copy of candle would give wrong gradients without an error (see [`kernel::kernel_check`]).
+//!
+//! | file | what lives there |
+//! |---|---|
+//! | [`error`] | the one [`Error`](error::Error), every message with a remedy |
+//! | [`seed`] | [`Seed`](seed::Seed), the counter-based generator behind everything random |
+//! | [`check`](mod@check) | lines that compare your number with the true one |
+//! | [`kernel`] | proof that all cells of a notebook share one copy of the library |
+//! | [`progress`] | lines in a notebook, a bar on a terminal |
+//! | [`figure`] | charts for papers, in one style, with the data behind them |
+//! | [`table`] | tables in HTML, Markdown, LaTeX and CSV |
+//! | [`record`] | one JSON file per run |
+
+pub mod check;
+pub mod error;
+pub mod figure;
+pub mod kernel;
+pub mod progress;
+pub mod record;
+pub mod seed;
+pub mod table;
+
+pub use candle_core as candle;
+pub use candle_nn;
+pub use ndarray;
+pub use serde_json;
+
+/// All that a notebook needs, candle included.
+pub mod prelude {
+    pub use crate::candle::{self, D, DType, Device, IndexOp, Module, Tensor, Var};
+    pub use crate::candle_nn::{self, Optimizer, VarBuilder, VarMap};
+    pub use crate::check::check;
+    pub use crate::error::{Error, Result};
+    pub use crate::figure::*;
+    pub use crate::kernel::kernel_check;
+    pub use crate::ndarray::{self, Array1, Array2};
+    pub use crate::progress::Progress;
+    pub use crate::record::Record;
+    pub use crate::seed::Seed;
+    pub use crate::table::{Cell, Table};
+}

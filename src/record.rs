@@ -1,0 +1,232 @@
+//! Records of runs: one JSON file each, written whole or not at all, so that a table in the book can always be traced
+//! to the run that printed it.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+use crate::seed::Seed;
+use crate::table::{Cell, Table};
+
+/// Where and with what a result was made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// Version of each crate that can change a number, ours first.
+    pub versions: Map<String, Value>,
+    /// Revision of the crate's sources, with `-dirty` if they were changed; absent outside a checkout.
+    pub revision: Option<String>,
+    /// Device the run used, as the caller names it.
+    pub device: String,
+    /// Threads available to the run.
+    pub threads: usize,
+    /// Operating system and processor family.
+    pub platform: String,
+}
+
+impl Provenance {
+    /// Describes this process.
+    pub fn here(device: &str) -> Provenance {
+        Provenance {
+            versions: versions().map(|(name, version)| (name.to_string(), Value::from(version))).collect(),
+            revision: revision(),
+            device: device.to_string(),
+            threads: rayon::current_num_threads(),
+            platform: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+        }
+    }
+}
+
+/// Names and versions of this crate, of its direct dependencies as locked, and of the compiler (from `build.rs`).
+pub(crate) fn versions() -> impl Iterator<Item = (&'static str, &'static str)> {
+    env!("LASTLAYER_VERSIONS").split(';').filter_map(|entry| entry.split_once(' '))
+}
+
+fn revision() -> Option<String> {
+    let out = std::process::Command::new("git")
+        .args(["-C", env!("CARGO_MANIFEST_DIR"), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"])
+        .stderr(std::process::Stdio::null())
+        .output()
+        .ok()?;
+    let text = String::from_utf8(out.stdout).ok()?.trim().to_string();
+    (out.status.success() && !text.is_empty()).then_some(text)
+}
+
+/// One run: what was asked (config, seed), what came out (results), and where it was made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Name of the study; also the file's name.
+    pub name: String,
+    /// Settings that were chosen.
+    pub config: Map<String, Value>,
+    /// Seed of everything random in the run.
+    pub seed: Option<Seed>,
+    /// Numbers and texts that came out.
+    pub results: Map<String, Value>,
+    /// Seconds from [`Record::start`] to [`Record::save`].
+    pub seconds: f64,
+    /// Versions, revision, device, machine.
+    pub provenance: Provenance,
+    #[serde(skip)]
+    started: Option<Instant>,
+}
+
+impl Record {
+    /// Begins a record; the wall clock runs until it is saved.
+    pub fn start(name: &str, device: &str) -> Record {
+        Record {
+            name: name.to_string(),
+            config: Map::new(),
+            seed: None,
+            results: Map::new(),
+            seconds: 0.0,
+            provenance: Provenance::here(device),
+            started: Some(Instant::now()),
+        }
+    }
+
+    /// Notes a setting.
+    pub fn config(mut self, key: &str, value: impl Into<Value>) -> Record {
+        self.config.insert(key.to_string(), value.into());
+        self
+    }
+
+    /// Notes the seed.
+    pub fn seed(mut self, seed: Seed) -> Record {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Notes a result. A number that JSON cannot hold (NaN, infinite) is kept as its name, never as null.
+    pub fn result(mut self, key: &str, value: impl Into<Cell>) -> Record {
+        self.results.insert(key.to_string(), value.into().json());
+        self
+    }
+
+    /// Writes `<folder>/<name>.json`, creating the folder, and returns the path.
+    ///
+    /// Fails: `Config` if the name is not a plain file name, `Io` if the file cannot be written; an earlier file of
+    /// that name is then still whole.
+    pub fn save(&self, folder: impl AsRef<Path>) -> Result<PathBuf> {
+        let plain = Path::new(&self.name).file_name().is_some_and(|name| name == self.name.as_str());
+        if !plain || self.name.starts_with('.') {
+            let allowed = "a plain file name without folders, not starting with a dot";
+            return Err(Error::config("name of the record", format!("{:?}", self.name), allowed));
+        }
+        let mut finished = self.clone();
+        if let Some(started) = self.started {
+            finished.seconds = started.elapsed().as_secs_f64();
+        }
+        let path = folder.as_ref().join(format!("{}.json", self.name));
+        let mut text = serde_json::to_string_pretty(&finished)
+            .map_err(|e| Error::data(&path, format!("this record cannot be written as JSON: {e}")))?;
+        text.push('\n');
+        write_atomic(&path, text.as_bytes())?;
+        Ok(path)
+    }
+
+    /// Reads one record.
+    pub fn load(path: impl AsRef<Path>) -> Result<Record> {
+        let path = path.as_ref();
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| Error::io(path, "check the path, or run the study that writes this record", e))?;
+        serde_json::from_str(&text).map_err(|e| Error::Data {
+            path: path.to_path_buf(),
+            line: Some(e.line()),
+            why: format!("not a record ({e}); delete it and run the study again"),
+        })
+    }
+
+    /// Reads every `*.json` of a folder, in the order of their names.
+    pub fn load_all(folder: impl AsRef<Path>) -> Result<Vec<Record>> {
+        let folder = folder.as_ref();
+        let missing = |e| Error::io(folder, "the folder of records cannot be read; check the path", e);
+        let mut paths = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(missing)? {
+            let path = entry.map_err(missing)?.path();
+            if path.extension().is_some_and(|e| e == "json") {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        paths.iter().map(Record::load).collect()
+    }
+
+    /// Gathers a folder of runs into one table: a row per run, a column per setting and result that any run has.
+    pub fn load_dir(folder: impl AsRef<Path>) -> Result<Table> {
+        let records = Record::load_all(folder)?;
+        let mut columns = vec!["name".to_string(), "seed".to_string()];
+        for key in records.iter().flat_map(|r| r.config.keys().chain(r.results.keys())) {
+            if !columns.contains(key) {
+                columns.push(key.clone());
+            }
+        }
+        columns.push("seconds".to_string());
+        let mut table = Table::new(&columns);
+        for r in &records {
+            let seed = r.seed.map_or(Cell::Empty, |s| Cell::Text(s.value().to_string()));
+            let mut row = vec![Cell::Text(r.name.clone()), seed];
+            row.extend(columns[2..columns.len() - 1].iter().map(|key| {
+                r.results.get(key).or_else(|| r.config.get(key)).map_or(Cell::Empty, Cell::from_json)
+            }));
+            row.push(Cell::from(r.seconds));
+            table = table.row(row)?;
+        }
+        Ok(table)
+    }
+
+    /// Shows the record as a two-column table.
+    pub fn evcxr_display(&self) {
+        self.table().evcxr_display();
+    }
+
+    fn table(&self) -> Table {
+        let mut rows = vec![("name".to_string(), Cell::Text(self.name.clone()))];
+        rows.extend(self.seed.map(|s| ("seed".to_string(), Cell::Text(s.value().to_string()))));
+        let pairs = self.config.iter().chain(&self.results).chain(&self.provenance.versions);
+        rows.extend(pairs.map(|(key, value)| (key.clone(), Cell::from_json(value))));
+        rows.push(("device".into(), Cell::Text(self.provenance.device.clone())));
+        rows.extend(self.provenance.revision.iter().map(|r| ("revision".to_string(), Cell::Text(r.clone()))));
+        Table::pairs("record", "value", rows)
+    }
+}
+
+/// Where `save` puts a result: a bare name goes to `folder` (under `LASTLAYER_OUT` where the kernel sets it, else under
+/// the current folder); a path is used as given.
+pub(crate) fn output_stem(folder: &str, stem: &str) -> Result<PathBuf> {
+    let path = Path::new(stem);
+    let name = path.file_name().map(|n| n.to_string_lossy());
+    if name.is_none_or(|n| n.starts_with('.') || n.chars().any(char::is_control)) || stem.ends_with('/') {
+        let allowed = "a file name such as \"rate-1\", with or without a folder before it";
+        return Err(Error::config("name to save under", format!("{stem:?}"), allowed));
+    }
+    if path.components().count() > 1 {
+        return Ok(path.to_path_buf());
+    }
+    Ok(std::env::var_os("LASTLAYER_OUT").map(PathBuf::from).unwrap_or_default().join(folder).join(stem))
+}
+
+/// Writes a file whole or not at all: a temporary file beside it, flushed to disk, then renamed over it.
+///
+/// Fails: `Io` with the path; whatever stood there before still stands, and the temporary file is gone.
+pub(crate) fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
+    let hint = "check that the folder can be written and the disk is not full; nothing was changed";
+    let fail = |e| Error::io(path, hint, e);
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder).map_err(fail)?;
+    let name = path.file_name().ok_or_else(|| Error::config("path", path.display(), "a path that ends in a file name"))?;
+    // Unique among processes by the process id, among threads by the address of a local.
+    let unique = format!(".{}.{}-{:p}.tmp", name.to_string_lossy(), std::process::id(), &fail);
+    let temporary = folder.join(unique);
+    let written = std::fs::File::create(&temporary)
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .and_then(|()| std::fs::rename(&temporary, path));
+    written.map_err(|e| {
+        // Best effort: the error that matters is the first one.
+        let _ = std::fs::remove_file(&temporary);
+        fail(e)
+    })
+}

@@ -1,0 +1,216 @@
+//! Randomness without state: a counter-based generator, so that any draw of any stream is available in O(1), on any
+//! thread and any platform, and a seed printed in a notebook reproduces every number below it.
+
+use candle_core::{DType, Device, Shape, Tensor};
+
+use crate::error::{Error, Result};
+
+/// Step of the counter: the odd integer nearest to 2^64 divided by the golden ratio.
+const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// The SplitMix64 finaliser (Steele, Lea and Flood, 2014).
+const fn mix(z: u64) -> u64 {
+    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// A stream of random numbers, addressed by position instead of advanced by use.
+///
+/// ```text
+/// stream(i) = mix(seed + γ(i + 1))        draw(c) = mix(stream + γ(c + 1))
+/// ```
+/// `Copy`, without state: the same seed and the same counter give the same number everywhere.
+/// Checked by `tests/seed.rs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Seed(u64);
+
+impl Seed {
+    /// Seed from a number of your choice.
+    pub const fn new(value: u64) -> Seed {
+        Seed(value)
+    }
+
+    /// The number behind the seed.
+    pub const fn value(self) -> u64 {
+        self.0
+    }
+
+    /// Independent stream number `i`: one per image, per epoch, per worker.
+    pub const fn stream(self, i: u64) -> Seed {
+        Seed(mix(self.0.wrapping_add(GAMMA.wrapping_mul(i.wrapping_add(1)))))
+    }
+
+    /// Independent stream for a purpose, so that adding one use never shifts the draws of another.
+    pub fn named(self, purpose: &str) -> Seed {
+        purpose.bytes().fold(self.stream(purpose.len() as u64), |s, byte| s.stream(u64::from(byte)))
+    }
+
+    /// Draw `c` of this stream: 64 uniform bits.
+    pub const fn draw(self, c: u64) -> u64 {
+        self.stream(c).0
+    }
+
+    /// Draw `c` as a number in [0, 1), with 53 random bits.
+    pub fn uniform(self, c: u64) -> f64 {
+        (self.draw(c) >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
+    /// Draw `c` as an integer in `0..n`.
+    ///
+    /// The bias of the multiply-shift is below n / 2^64. Fails: `Config` if `n` is zero.
+    pub fn below(self, c: u64, n: usize) -> Result<usize> {
+        if n == 0 {
+            return Err(Error::config("n of below", n, "at least 1"));
+        }
+        Ok(((u128::from(self.draw(c)) * n as u128) >> 64) as usize)
+    }
+
+    /// Draws `c..c+12`, summed and centred: mean 0, variance 1, bounded by 6, and free of transcendental functions,
+    /// hence equal to the last bit on every platform.
+    pub fn irwin_hall(self, c: u64) -> f64 {
+        (0..12).map(|k| self.uniform(c + k)).sum::<f64>() - 6.0
+    }
+
+    /// Draw `c` as a standard normal number, by the inverse of the distribution function.
+    pub fn normal(self, c: u64) -> f64 {
+        // The half step keeps the argument inside (0, 1).
+        normal_quantile(((self.draw(c) >> 11) as f64 + 0.5) * (1.0 / (1u64 << 53) as f64))
+    }
+
+    /// A permutation of `0..n` (Fisher and Yates), reading draws `0..n`.
+    pub fn permutation(self, n: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..n).collect();
+        for i in (1..n).rev() {
+            // i + 1 is at least 2, so `below` cannot fail; the fallback keeps the entry in place.
+            let j = self.below(i as u64, i + 1).unwrap_or(i);
+            order.swap(i, j);
+        }
+        order
+    }
+
+    /// Tensor of uniform numbers in [low, high), reading draws `0..elements`.
+    pub fn uniform_tensor<S: Into<Shape>>(
+        self,
+        shape: S,
+        (low, high): (f64, f64),
+        dtype: DType,
+        device: &Device,
+    ) -> Result<Tensor> {
+        self.tensor(shape.into(), dtype, device, |c| low + (high - low) * self.uniform(c))
+    }
+
+    /// Tensor of normal numbers, reading draws `0..elements`.
+    pub fn normal_tensor<S: Into<Shape>>(
+        self,
+        shape: S,
+        (mean, sd): (f64, f64),
+        dtype: DType,
+        device: &Device,
+    ) -> Result<Tensor> {
+        self.tensor(shape.into(), dtype, device, |c| mean + sd * self.normal(c))
+    }
+
+    /// The numbers are made in f64 on the host and then moved, so a seed means the same on every device.
+    fn tensor(self, shape: Shape, dtype: DType, device: &Device, f: impl Fn(u64) -> f64) -> Result<Tensor> {
+        let values: Vec<f64> = (0..shape.elem_count() as u64).map(f).collect();
+        Ok(Tensor::from_vec(values, shape, device)?.to_dtype(dtype)?)
+    }
+
+    /// Shows the seed as a table would print it.
+    pub fn evcxr_display(&self) {
+        evcxr_runtime::mime_type("text/plain").text(self.to_string());
+    }
+}
+
+impl std::fmt::Display for Seed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Seed({})", self.0)
+    }
+}
+
+impl From<u64> for Seed {
+    fn from(value: u64) -> Seed {
+        Seed(value)
+    }
+}
+
+/// Inverse of the standard normal distribution function, to about 1e-16 relative (Wichura 1988, algorithm AS 241).
+fn normal_quantile(p: f64) -> f64 {
+    fn ratio(r: f64, num: [f64; 8], den: [f64; 7]) -> f64 {
+        let top = num.iter().rev().fold(0.0, |acc, c| acc * r + c);
+        let bottom = den.iter().rev().fold(0.0, |acc, c| acc * r + c) * r + 1.0;
+        top / bottom
+    }
+    let q = p - 0.5;
+    if q.abs() <= 0.425 {
+        return q * ratio(0.180625 - q * q, CENTRE_NUM, CENTRE_DEN);
+    }
+    // `libm` is written in Rust, so the tails too are the same on every platform.
+    let r = libm::sqrt(-libm::log(if q < 0.0 { p } else { 1.0 - p }));
+    let z = if r <= 5.0 {
+        ratio(r - 1.6, MIDDLE_NUM, MIDDLE_DEN)
+    } else {
+        ratio(r - 5.0, TAIL_NUM, TAIL_DEN)
+    };
+    if q < 0.0 { -z } else { z }
+}
+
+const CENTRE_NUM: [f64; 8] = [
+    3.387_132_872_796_366_608,
+    1.331_416_678_917_843_774_5e2,
+    1.971_590_950_306_551_442_7e3,
+    1.373_169_376_550_946_112_5e4,
+    4.592_195_393_154_987_145_7e4,
+    6.726_577_092_700_870_085_3e4,
+    3.343_057_558_358_812_810_5e4,
+    2.509_080_928_730_122_672_7e3,
+];
+const CENTRE_DEN: [f64; 7] = [
+    4.231_333_070_160_091_125_2e1,
+    6.871_870_074_920_579_083e2,
+    5.394_196_021_424_751_107_7e3,
+    2.121_379_430_158_659_586_7e4,
+    3.930_789_580_009_271_061e4,
+    2.872_908_573_572_194_267_4e4,
+    5.226_495_278_852_854_561e3,
+];
+const MIDDLE_NUM: [f64; 8] = [
+    1.423_437_110_749_683_577_34,
+    4.630_337_846_156_545_295_9,
+    5.769_497_221_460_691_405_5,
+    3.647_848_324_763_204_605_04,
+    1.270_458_252_452_368_382_58,
+    2.417_807_251_774_506_117_7e-1,
+    2.272_384_498_926_918_458_33e-2,
+    7.745_450_142_783_414_076_4e-4,
+];
+const MIDDLE_DEN: [f64; 7] = [
+    2.053_191_626_637_758_821_87,
+    1.676_384_830_183_803_849_4,
+    6.897_673_349_851_000_045_5e-1,
+    1.481_039_764_274_800_745_9e-1,
+    1.519_866_656_361_645_719_66e-2,
+    5.475_938_084_995_344_946e-4,
+    1.050_750_071_644_416_843_24e-9,
+];
+const TAIL_NUM: [f64; 8] = [
+    6.657_904_643_501_103_777_2,
+    5.463_784_911_164_114_369_9,
+    1.784_826_539_917_291_335_8,
+    2.965_605_718_285_048_912_3e-1,
+    2.653_218_952_657_612_309_3e-2,
+    1.242_660_947_388_078_438_6e-3,
+    2.711_555_568_743_487_578_15e-5,
+    2.010_334_399_292_288_132_65e-7,
+];
+const TAIL_DEN: [f64; 7] = [
+    5.998_322_065_558_879_376_9e-1,
+    1.369_298_809_227_358_053_1e-1,
+    1.487_536_129_085_061_485_25e-2,
+    7.868_691_311_456_132_591e-4,
+    1.846_318_317_510_054_681_8e-5,
+    1.421_511_758_316_445_888_7e-7,
+    2.044_263_103_389_939_785_64e-15,
+];

@@ -1,0 +1,368 @@
+//! Tables: HTML in the notebook; Markdown, LaTeX (booktabs) and CSV on save. One content, four faces.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::record::{output_stem, write_atomic};
+
+/// One entry of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// Nothing was measured.
+    Empty,
+    /// Words.
+    Text(String),
+    /// A whole number, printed in full.
+    Integer(i64),
+    /// A number, printed with four significant digits and exported to CSV in full.
+    Number(f64),
+    /// A mean and the half-width of its interval, printed to the precision the interval supports.
+    Interval { mean: f64, half: f64 },
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Cell {
+        Cell::Text(text.to_string())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Cell {
+        Cell::Text(text)
+    }
+}
+
+impl From<f64> for Cell {
+    fn from(value: f64) -> Cell {
+        Cell::Number(value)
+    }
+}
+
+impl From<i64> for Cell {
+    fn from(value: i64) -> Cell {
+        Cell::Integer(value)
+    }
+}
+
+impl From<usize> for Cell {
+    fn from(value: usize) -> Cell {
+        i64::try_from(value).map_or_else(|_| Cell::Text(value.to_string()), Cell::Integer)
+    }
+}
+
+impl From<(f64, f64)> for Cell {
+    fn from((mean, half): (f64, f64)) -> Cell {
+        Cell::Interval { mean, half }
+    }
+}
+
+impl From<Vec<f64>> for Cell {
+    fn from(values: Vec<f64>) -> Cell {
+        let parts: Vec<String> = values.iter().map(f64::to_string).collect();
+        Cell::Text(format!("[{}]", parts.join(", ")))
+    }
+}
+
+impl Cell {
+    /// The entry as a person reads it.
+    pub fn text(&self) -> String {
+        match self {
+            Cell::Empty => String::new(),
+            Cell::Text(text) => text.clone(),
+            Cell::Integer(value) => value.to_string(),
+            Cell::Number(value) => significant(*value),
+            Cell::Interval { mean, half } => interval(*mean, *half),
+        }
+    }
+
+    fn is_number(&self) -> bool {
+        matches!(self, Cell::Integer(_) | Cell::Number(_) | Cell::Interval { .. })
+    }
+
+    /// The entry for a program, with every digit; an interval is two fields.
+    fn csv(&self) -> Vec<String> {
+        match self {
+            Cell::Number(value) => vec![value.to_string()],
+            Cell::Interval { mean, half } => vec![mean.to_string(), half.to_string()],
+            _ => vec![csv_field(&self.text())],
+        }
+    }
+
+    /// JSON value; what JSON cannot hold (NaN, infinite) is kept as its name.
+    pub(crate) fn json(&self) -> Value {
+        let number = |v: f64| serde_json::Number::from_f64(v).map_or_else(|| Value::from(v.to_string()), Value::from);
+        match self {
+            Cell::Empty => Value::Null,
+            Cell::Text(text) => Value::from(text.as_str()),
+            Cell::Integer(value) => Value::from(*value),
+            Cell::Number(value) => number(*value),
+            Cell::Interval { mean, half } => serde_json::json!({ "mean": number(*mean), "half": number(*half) }),
+        }
+    }
+
+    pub(crate) fn from_json(value: &Value) -> Cell {
+        match value {
+            Value::Null => Cell::Empty,
+            Value::String(text) => Cell::Text(text.clone()),
+            Value::Number(n) => n.as_i64().map_or_else(|| Cell::Number(n.as_f64().unwrap_or(f64::NAN)), Cell::Integer),
+            Value::Object(o) => match (o.get("mean").and_then(Value::as_f64), o.get("half").and_then(Value::as_f64)) {
+                (Some(mean), Some(half)) if o.len() == 2 => Cell::Interval { mean, half },
+                _ => Cell::Text(value.to_string()),
+            },
+            other => Cell::Text(other.to_string()),
+        }
+    }
+}
+
+/// Four significant digits, without an exponent where a reader does not need one.
+fn significant(value: f64) -> String {
+    let size = value.abs();
+    if !value.is_finite() || value == 0.0 {
+        return value.to_string();
+    }
+    if !(1e-3..1e6).contains(&size) {
+        return format!("{value:.3e}");
+    }
+    let decimals = (3 - size.log10().floor() as i32).max(0) as usize;
+    format!("{value:.decimals$}")
+}
+
+/// Mean and half-width, cut at the second significant digit of the half-width.
+fn interval(mean: f64, half: f64) -> String {
+    if !mean.is_finite() || !half.is_finite() || half <= 0.0 {
+        return format!("{} ± {}", significant(mean), significant(half));
+    }
+    let decimals = 1 - half.log10().floor() as i32;
+    if !(0..=9).contains(&decimals) {
+        return format!("{} ± {}", significant(mean), significant(half));
+    }
+    format!("{mean:.0$} ± {half:.0$}", decimals as usize)
+}
+
+fn csv_field(text: &str) -> String {
+    if text.contains(['"', ',', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_string()
+    }
+}
+
+/// Escapes text for HTML and SVG.
+pub(crate) fn html_escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// Columns with names and rows of [`Cell`]s.
+///
+/// Numbers are set right-aligned, words left; the caption travels with every export.
+/// Checked by `tests/table.rs`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    columns: Vec<String>,
+    rows: Vec<Vec<Cell>>,
+    caption: String,
+}
+
+impl Table {
+    /// Table without rows.
+    pub fn new<S: AsRef<str>>(columns: &[S]) -> Table {
+        Table { columns: columns.iter().map(|c| c.as_ref().to_string()).collect(), rows: Vec::new(), caption: String::new() }
+    }
+
+    /// Table of names and values.
+    pub fn pairs(name: &str, value: &str, rows: Vec<(String, Cell)>) -> Table {
+        let mut table = Table::new(&[name, value]);
+        table.rows = rows.into_iter().map(|(key, cell)| vec![Cell::Text(key), cell]).collect();
+        table
+    }
+
+    /// Adds a row.
+    ///
+    /// Fails: `Shape` if it has not one cell per column.
+    pub fn row<C: Into<Cell>>(mut self, cells: Vec<C>) -> Result<Table> {
+        if cells.len() != self.columns.len() {
+            let expected = format!("{} cells, one per column ({})", self.columns.len(), self.columns.join(", "));
+            return Err(Error::shape("row of a table", expected, cells.len()));
+        }
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+        Ok(self)
+    }
+
+    /// Sets the caption: what was measured, over how many seeds, with which interval.
+    pub fn caption(mut self, caption: &str) -> Table {
+        self.caption = caption.to_string();
+        self
+    }
+
+    /// Names of the columns.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// The rows.
+    pub fn rows(&self) -> &[Vec<Cell>] {
+        &self.rows
+    }
+
+    /// Writes `.md`, `.tex` and `.csv`. A bare name goes to the folder `tables`, a path is used as given.
+    ///
+    /// Fails: `Config` for a name that is no file name, `Io` if a file cannot be written; no file is ever half
+    /// written.
+    pub fn save(&self, stem: &str) -> Result<Saved> {
+        let stem = output_stem("tables", stem)?;
+        let mut saved = Saved::default();
+        for (ending, text) in [("md", self.markdown()), ("tex", self.latex()), ("csv", self.csv())] {
+            saved.write(&stem, ending, text.as_bytes())?;
+        }
+        Ok(saved)
+    }
+
+    /// Whether every filled cell of a column is a number.
+    fn numeric(&self, column: usize) -> bool {
+        let mut filled = self.rows.iter().filter_map(|r| r.get(column)).filter(|c| **c != Cell::Empty).peekable();
+        filled.peek().is_some() && filled.all(Cell::is_number)
+    }
+
+    /// GitHub-flavoured Markdown.
+    pub fn markdown(&self) -> String {
+        let escape = |text: &str| text.replace('\\', "\\\\").replace('|', "\\|").replace('\n', " ");
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let mut out = line(self.columns.iter().map(|c| escape(c)).collect());
+        let rules = (0..self.columns.len()).map(|j| if self.numeric(j) { "---:" } else { "---" }.to_string());
+        out += &line(rules.collect());
+        for row in &self.rows {
+            out += &line(row.iter().map(|c| escape(&c.text())).collect());
+        }
+        if !self.caption.is_empty() {
+            out += &format!("\n{}\n", self.caption);
+        }
+        out
+    }
+
+    /// LaTeX `table` with booktabs rules; needs `\usepackage{booktabs}`.
+    pub fn latex(&self) -> String {
+        let columns: String = (0..self.columns.len()).map(|j| if self.numeric(j) { 'r' } else { 'l' }).collect();
+        let line = |cells: Vec<String>| format!("  {} \\\\\n", cells.join(" & "));
+        let mut out = format!("\\begin{{table}}\n\\centering\n\\begin{{tabular}}{{{columns}}}\n  \\toprule\n");
+        out += &line(self.columns.iter().map(|c| latex_escape(c)).collect());
+        out += "  \\midrule\n";
+        for row in &self.rows {
+            out += &line(row.iter().map(|c| latex_escape(&c.text())).collect());
+        }
+        out += "  \\bottomrule\n\\end{tabular}\n";
+        if !self.caption.is_empty() {
+            out += &format!("\\caption{{{}}}\n", latex_escape(&self.caption));
+        }
+        out + "\\end{table}\n"
+    }
+
+    /// Comma-separated values with every digit; an interval column becomes two, the second named `<column> half-width`.
+    pub fn csv(&self) -> String {
+        let split: Vec<bool> = (0..self.columns.len())
+            .map(|j| self.rows.iter().any(|row| matches!(row.get(j), Some(Cell::Interval { .. }))))
+            .collect();
+        let mut header = Vec::new();
+        for (column, &split) in self.columns.iter().zip(&split) {
+            header.push(csv_field(column));
+            if split {
+                header.push(csv_field(&format!("{column} half-width")));
+            }
+        }
+        let mut out = header.join(",") + "\n";
+        for row in &self.rows {
+            let mut fields = Vec::new();
+            for (cell, &split) in row.iter().zip(&split) {
+                let mut parts = cell.csv();
+                if split && parts.len() == 1 {
+                    parts.push(String::new());
+                }
+                fields.extend(parts);
+            }
+            out += &(fields.join(",") + "\n");
+        }
+        out
+    }
+
+    /// HTML, as the notebook shows it; colours are inherited, so light and dark themes both work.
+    pub fn html(&self) -> String {
+        let align = |j: usize| if self.numeric(j) { "right" } else { "left" };
+        let mut out = String::from("<table>");
+        if !self.caption.is_empty() {
+            out += &format!("<caption>{}</caption>", html_escape(&self.caption));
+        }
+        out += "<thead><tr>";
+        for (j, column) in self.columns.iter().enumerate() {
+            out += &format!("<th style=\"text-align:{}\">{}</th>", align(j), html_escape(column));
+        }
+        out += "</tr></thead><tbody>";
+        for row in &self.rows {
+            out += "<tr>";
+            for (j, cell) in row.iter().enumerate() {
+                out += &format!("<td style=\"text-align:{}\">{}</td>", align(j), html_escape(&cell.text()));
+            }
+            out += "</tr>";
+        }
+        out + "</tbody></table>"
+    }
+
+    /// Shows the table in the notebook, with Markdown as its plain text.
+    pub fn evcxr_display(&self) {
+        evcxr_runtime::mime_type("text/plain").text(self.markdown().trim_end());
+        evcxr_runtime::mime_type("text/html").text(self.html());
+    }
+}
+
+/// Escapes what LaTeX would read as a command, and sets the few symbols our tables use.
+fn latex_escape(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
+        match c {
+            '&' | '%' | '$' | '#' | '_' | '{' | '}' => out.extend(['\\', c]),
+            '\\' => out += "\\textbackslash{}",
+            '~' => out += "\\textasciitilde{}",
+            '^' => out += "\\textasciicircum{}",
+            '<' => out += "$<$",
+            '>' => out += "$>$",
+            '±' => out += "$\\pm$",
+            '×' => out += "$\\times$",
+            '≤' => out += "$\\le$",
+            '≥' => out += "$\\ge$",
+            '−' => out += "$-$",
+            '\n' => out.push(' '),
+            c => out.push(c),
+        }
+        out
+    })
+}
+
+/// The files a `save` wrote.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Saved {
+    paths: Vec<PathBuf>,
+}
+
+impl Saved {
+    /// The files, in the order they were written.
+    pub fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
+    /// Writes one more file of the set.
+    pub(crate) fn write(&mut self, stem: &std::path::Path, ending: &str, bytes: &[u8]) -> Result<()> {
+        // Not `with_extension`: a stem may contain a dot.
+        let path = PathBuf::from(format!("{}.{ending}", stem.display()));
+        write_atomic(&path, bytes)?;
+        self.paths.push(path);
+        Ok(())
+    }
+
+    /// Lists the names of the files, without the machine's folders above `figures` or `tables`.
+    pub fn evcxr_display(&self) {
+        let names = self.paths.iter().map(|path| {
+            let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
+            parts[parts.len().saturating_sub(2)..].join("/")
+        });
+        evcxr_runtime::mime_type("text/plain").text(format!("saved {}", names.collect::<Vec<_>>().join(", ")));
+    }
+}

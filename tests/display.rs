@@ -1,0 +1,51 @@
+//! What the notebook kernel asks of every public type: owned, nameable, `Clone`, with an inherent `evcxr_display`.
+
+use lastlayer::{figure, kernel, progress, record, seed, table};
+
+/// Fails to compile unless the type is `'static + Clone` and has `evcxr_display` without any trait in scope.
+macro_rules! displayed {
+    ($($module:ident::$name:ident),* $(,)?) => {
+        fn _enforced() {
+            fn owned<T: Clone + 'static>() {}
+            $(owned::<$module::$name>(); let _: fn(&$module::$name) = $module::$name::evcxr_display;)*
+        }
+        const DISPLAYED: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+
+displayed!(
+    figure::Figure,
+    kernel::Setup,
+    progress::Progress,
+    record::Record,
+    seed::Seed,
+    table::Saved,
+    table::Table,
+);
+
+/// Inputs, parts of results and the error, which no cell ends in. Each is `Clone` but for the error, which wraps others'.
+const PARTS: &[&str] = &["Bars", "Cell", "Curve", "Error", "Evidence", "Image", "Points", "Provenance", "Show", "Size"];
+
+#[test]
+fn every_public_type_is_displayed_or_known_to_be_a_part() {
+    let mut missing = Vec::new();
+    let mut found = 0;
+    for path in sources(std::path::Path::new("src")) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for line in text.lines() {
+            let Some(rest) = line.strip_prefix("pub struct ").or(line.strip_prefix("pub enum ")) else { continue };
+            let name = rest.split(|c: char| !c.is_alphanumeric()).next().unwrap();
+            found += 1;
+            if !DISPLAYED.contains(&name) && !PARTS.contains(&name) {
+                missing.push(format!("{} in {}", name, path.display()));
+            }
+        }
+    }
+    assert!(found > DISPLAYED.len(), "the walk over src/ found only {found} types");
+    assert!(missing.is_empty(), "give these an inherent evcxr_display, or list them as parts: {missing:?}");
+}
+
+fn sources(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
+    entries.flat_map(|p| if p.is_dir() { sources(&p) } else { vec![p] }).collect()
+}

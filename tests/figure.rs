@@ -1,0 +1,650 @@
+//! Figures: what is drawn is legible, inside the page and true to the data; what cannot be drawn is a typed error.
+
+use std::path::Path;
+use std::process::Command;
+
+use lastlayer::error::Error;
+use lastlayer::figure::*;
+use lastlayer::record::Record;
+use lastlayer::seed::Seed;
+use ndarray::Array2;
+
+const SIZES: [Size; 3] = [Size::Column, Size::TwoColumn, Size::Screen];
+
+/// Drawing units per pixel.
+const UNITS: f64 = 10.0;
+
+/// Rounding of coordinates to a tenth of a pixel, on both sides of a comparison.
+const ROUNDING: f64 = 2.0;
+
+fn line(n: usize, from: f64, to: f64) -> Vec<f64> {
+    (0..n).map(|i| from + (to - from) * i as f64 / (n.max(2) - 1) as f64).collect()
+}
+
+fn normals(seed: u64, n: usize) -> Vec<f64> {
+    (0..n).map(|i| Seed::new(seed).normal(i as u64)).collect()
+}
+
+/// One figure of every kind, with data that has bands, intervals, levels, captions and many series.
+fn gallery() -> Vec<Figure> {
+    let x = line(60, 0.0, 1000.0);
+    let falling: Vec<f64> = x.iter().map(|x| 2.0 * (-x / 200.0).exp() + 0.1).collect();
+    let (low, high): (Vec<f64>, Vec<f64>) = falling.iter().map(|y| (0.9 * y, 1.1 * y)).unzip();
+    let three = [
+        Curve::new("ours", &x, &falling).band(&low, &high).method(),
+        Curve::new("baseline", &x, &high).baseline(),
+        Curve::new("target", &x, &[0.2; 60]).target(),
+    ];
+    let many: Vec<Curve> = (0..11).map(|k| Curve::new(&format!("λ = {k}"), &x, &normals(k, 60))).collect();
+    let clouds: Vec<Points> =
+        (0..9).map(|k| Points::new(&format!("class {k}"), &normals(k, 40), &normals(k + 50, 40))).collect();
+    let names = ["first", "second", "third", "fourth and longest"];
+    let matrix = Array2::from_shape_fn((4, 4), |(i, j)| (i as f64 - j as f64) / 3.0);
+    let ring = |x: f64, y: f64| x.hypot(y) - 1.0;
+    let picture: Vec<Image> = (0..7u8)
+        .map(|k| Image::grey(4, 6, &[k * 30; 24]).unwrap().caption("a caption that is too long for its tile"))
+        .collect();
+    let figures = vec![
+        curves(&three).unwrap().labels("step", "loss").caption("95 % intervals over five seeds"),
+        curves(&three).unwrap().labels("step", "loss").log_y().unwrap(),
+        curves(&three).unwrap().x_range(100.0, 300.0).unwrap().y_range(0.3, 0.5).unwrap(),
+        curves(&many).unwrap().labels("step", "score"),
+        curves(&[Curve::new("point", &[3.0], &[0.0])]).unwrap(),
+        scatter(&clouds).unwrap().labels("z₁", "z₂"),
+        bars(&names, &[Bars::new("a", &[1.0, -2.0, 0.5, 0.1]).interval(&[0.5, -3.0, 0.4, 0.0], &[2.0, -1.0, 0.6, 0.2])])
+            .unwrap()
+            .labels("name", "value"),
+        bars(&["a", "b"], &[Bars::new("s", &[1.0, 2e4]), Bars::new("t", &[3.0, 4.0])]).unwrap().log_y().unwrap(),
+        hist(&[("a", normals(1, 300)), ("b", normals(2, 200))], 20).unwrap(),
+        heat(&matrix, &names, &names).unwrap().annotate(2).unwrap().labels("predicted", "true"),
+        field(ring, (-2.0, 2.0), (-2.0, 2.0))
+            .unwrap()
+            .levels(&[0.0, 0.5])
+            .unwrap()
+            .points(&[Points::new("start", &[0.0, 5.0], &[0.0, 5.0]), Points::new("path", &[0.0, 1.0], &[0.0, 1.5]).joined()])
+            .unwrap()
+            .labels("x", "y"),
+        images(&picture, 5).unwrap().caption("seven"),
+    ];
+    let panels = grid(&figures, 3).unwrap().caption("everything");
+    figures.into_iter().chain([panels]).collect()
+}
+
+/// An element of the SVG: its name, its attributes and, of a text, what it says.
+struct Element {
+    name: String,
+    attributes: Vec<(String, String)>,
+    text: String,
+}
+
+impl Element {
+    fn get(&self, key: &str) -> Option<&str> {
+        self.attributes.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
+    }
+
+    fn number(&self, key: &str) -> f64 {
+        self.get(key).and_then(|v| v.parse().ok()).unwrap_or_else(|| panic!("{key} of {}", self.name))
+    }
+
+    fn points(&self) -> Vec<(f64, f64)> {
+        let pairs = self.get("points").unwrap_or_default().split_whitespace();
+        pairs.map(|p| p.split_once(',').unwrap()).map(|(x, y)| (x.parse().unwrap(), y.parse().unwrap())).collect()
+    }
+
+    /// Left, top, right, bottom; of a text, of its capitals.
+    fn bounds(&self) -> [f64; 4] {
+        let around = |x: f64, y: f64, r: f64| [x - r, y - r, x + r, y + r];
+        match self.name.as_str() {
+            "circle" => around(self.number("cx"), self.number("cy"), self.number("r")),
+            "text" => {
+                let (x, y, size) = (self.number("x"), self.number("y"), self.number("font-size"));
+                let width = text_width(&self.text, size);
+                let start = match self.get("text-anchor") {
+                    None => 0.0,
+                    Some("middle") => width / 2.0,
+                    Some(_) => width,
+                };
+                if self.get("transform").is_some() {
+                    return [x - 0.7 * size, y + start - width, x, y + start];
+                }
+                [x - start, y - 0.7 * size, x - start + width, y]
+            }
+            "polyline" | "polygon" => self.points().iter().fold([f64::MAX, f64::MAX, f64::MIN, f64::MIN], |b, p| {
+                [b[0].min(p.0), b[1].min(p.1), b[2].max(p.0), b[3].max(p.1)]
+            }),
+            _ => {
+                let (x, y) = (self.get("x").map_or(0.0, |_| self.number("x")), self.get("y").map_or(0.0, |_| self.number("y")));
+                [x, y, x + self.number("width"), y + self.number("height")]
+            }
+        }
+    }
+}
+
+/// Reads an SVG of ours; fails on anything that is not well-formed.
+fn parse(svg: &str) -> Vec<Element> {
+    let mut elements: Vec<Element> = Vec::new();
+    let mut rest = svg;
+    while let Some(start) = rest.find('<') {
+        let words = unescape(rest[..start].trim());
+        if let (false, Some(last)) = (words.is_empty(), elements.last_mut()) {
+            last.text = words;
+        }
+        let end = rest.find('>').expect("a tag ends");
+        let tag = rest[start + 1..end].trim_end_matches('/');
+        rest = &rest[end + 1..];
+        if tag.starts_with('/') {
+            continue;
+        }
+        let (name, mut list) = tag.split_once(' ').unwrap_or((tag, ""));
+        let mut attributes = Vec::new();
+        while let Some((key, more)) = list.split_once("=\"") {
+            let (value, more) = more.split_once('"').expect("a value ends");
+            attributes.push((key.trim().to_string(), unescape(value)));
+            list = more;
+        }
+        elements.push(Element { name: name.to_string(), attributes, text: String::new() });
+    }
+    elements
+}
+
+fn unescape(text: &str) -> String {
+    let plain = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&apos;", "'");
+    plain.replace("&amp;", "&")
+}
+
+fn texts(svg: &str) -> Vec<String> {
+    parse(svg).into_iter().filter(|e| e.name == "text").map(|e| e.text).collect()
+}
+
+fn assert_no_texts_overlap(figure: &Figure, what: &str) {
+    let svg = figure.svg();
+    let boxes: Vec<(String, [f64; 4])> =
+        parse(&svg).into_iter().filter(|e| e.name == "text").map(|e| (e.text.clone(), e.bounds())).collect();
+    for (i, (a, p)) in boxes.iter().enumerate() {
+        for (b, q) in &boxes[..i] {
+            let apart = p[0] + ROUNDING >= q[2] || q[0] + ROUNDING >= p[2] || p[1] + ROUNDING >= q[3] || q[1] + ROUNDING >= p[3];
+            assert!(apart, "\"{a}\" {p:?} and \"{b}\" {q:?} overlap: {what}");
+        }
+    }
+}
+
+#[test]
+fn no_two_texts_overlap_in_any_kind_of_figure() {
+    for figure in gallery() {
+        for size in SIZES {
+            assert_no_texts_overlap(&figure.clone().size(size), &format!("{size:?} {}", figure.describe()));
+        }
+    }
+}
+
+#[test]
+fn no_two_texts_overlap_for_random_ranges() {
+    let seed = Seed::new(3);
+    for case in 0..400u64 {
+        let draw = |c: u64| seed.stream(case).uniform(c);
+        let scale = 10f64.powf(24.0 * draw(0) - 12.0);
+        let low = if case % 3 == 0 { 0.0 } else { scale * (draw(1) - 0.5) * 10f64.powf(8.0 * draw(2)) };
+        let high = low + scale * draw(3).max(0.01);
+        let wide = 10f64.powf(20.0 * draw(4) - 10.0);
+        let figure = curves(&[
+            Curve::new("one", &[low, high], &[high, low]),
+            Curve::new("two", &[low, high], &[low, (low + high) / 2.0]),
+        ]);
+        let figure = figure.unwrap().labels("x", "a name").size(SIZES[case as usize % 3]);
+        assert_no_texts_overlap(&figure, &format!("linear {low} to {high}"));
+        let ends = [wide, wide * 10f64.powf(14.0 * draw(5).powi(2) + 0.05)];
+        let figure = curves(&[Curve::new("one", &ends, &ends)]).unwrap().labels("x", "y");
+        let figure = figure.size(SIZES[case as usize % 3]).log_x().unwrap().log_y().unwrap();
+        assert_no_texts_overlap(&figure, &format!("logarithmic {ends:?}"));
+        // Two axes need at least two numbers each to be read.
+        assert!(texts(&figure.svg()).len() >= 2 + 4, "too few ticks for {ends:?}");
+    }
+}
+
+#[test]
+fn everything_drawn_stays_inside_the_page() {
+    for figure in gallery() {
+        for size in SIZES {
+            let svg = figure.clone().size(size).svg();
+            let elements = parse(&svg);
+            let page: Vec<f64> = elements[0].get("viewBox").unwrap().split(' ').map(|v| v.parse().unwrap()).collect();
+            for element in &elements[1..] {
+                let [left, top, right, bottom] = element.bounds();
+                let inside = left >= 0.0 && top >= 0.0 && right <= page[2] && bottom <= page[3];
+                assert!(inside, "{} \"{}\" at {:?} on {page:?}", element.name, element.text, element.bounds());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_page_has_its_physical_size() {
+    for (size, width, height) in [(Size::Column, "325.44", "201.60"), (Size::TwoColumn, "662.40", "249.60"), (Size::Screen, "720.00", "403.20")] {
+        let svg = gallery()[0].clone().size(size).svg();
+        let root = &parse(&svg)[0];
+        assert_eq!((root.get("width"), root.get("height")), (Some(width), Some(height)));
+    }
+}
+
+#[test]
+fn same_figure_same_bytes() {
+    let (first, second) = (gallery(), gallery());
+    for (a, b) in first.iter().zip(&second) {
+        assert_eq!(a, b);
+        assert_eq!(a.svg(), b.svg());
+        assert_eq!(a.csv(), b.csv());
+    }
+}
+
+#[test]
+fn what_cannot_be_drawn_is_a_typed_error() {
+    let (x, y) = (line(3, 0.0, 1.0), [1.0, 2.0, 3.0]);
+    let config = |figure: lastlayer::error::Result<Figure>| matches!(figure, Err(Error::Config { .. }));
+    let shape = |figure: lastlayer::error::Result<Figure>| matches!(figure, Err(Error::Shape { .. }));
+    for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e200] {
+        let list = [1.0, bad, 3.0];
+        assert!(config(curves(&[Curve::new("c", &x, &list)])));
+        assert!(config(curves(&[Curve::new("c", &x, &y).band(&list, &y)])));
+        assert!(config(scatter(&[Points::new("p", &list, &y)])));
+        assert!(config(bars(&["a", "b", "c"], &[Bars::new("b", &list)])));
+        assert!(config(hist(&[("h", &list)], 4)));
+        assert!(config(heat(&Array2::from_elem((1, 1), bad), &["r"], &["c"])));
+        assert!(config(field(|_, _| bad, (0.0, 1.0), (0.0, 1.0))));
+        assert!(config(curves(&[Curve::new("c", &x, &y)]).unwrap().y_range(0.0, bad)));
+    }
+    assert!(shape(curves(&[])));
+    assert!(shape(curves(&[Curve::new("c", &[], &[])])));
+    assert!(shape(curves(&[Curve::new("c", &x, &y[..2])])));
+    assert!(shape(curves(&[Curve::new("c", &x, &y).band(&y[..2], &y)])));
+    assert!(shape(scatter(&[Points::new("p", &x, &y[..1])])));
+    assert!(shape(bars(&["a"], &[Bars::new("b", &y)])));
+    assert!(shape(bars::<&str>(&[], &[])));
+    assert!(shape(hist::<&str, Vec<f64>>(&[], 3)));
+    assert!(shape(hist(&[("h", Vec::<f64>::new())], 3)));
+    assert!(shape(heat(&Array2::zeros((2, 2)), &["r"], &["c"])));
+    assert!(shape(heat::<&str>(&Array2::zeros((0, 0)), &[], &[])));
+    assert!(shape(field_grid(&Array2::zeros((1, 5)), (0.0, 1.0), (0.0, 1.0))));
+    assert!(shape(images(&[], 3)));
+    assert!(shape(grid(&[], 1)));
+    assert!(config(curves(&[Curve::new("c", &[1.0, 0.0, 2.0], &y)])));
+    assert!(config(curves(&[Curve::new("c", &x, &y).band(&[2.0; 3], &[1.0; 3])])));
+    assert!(config(curves(&[Curve::new("c", &x, &y)]).unwrap().log_x()));
+    assert!(config(curves(&[Curve::new("c", &x, &y)]).unwrap().y_range(2.0, 2.0)));
+    assert!(config(curves(&[Curve::new("c", &x, &y)]).unwrap().levels(&[1.0])));
+    assert!(config(hist(&[("h", &y)], 0)));
+    assert!(config(field(|x, _| x, (1.0, 1.0), (0.0, 1.0))));
+    let nested = grid(&[curves(&[Curve::new("c", &x, &y)]).unwrap()], 1).unwrap();
+    assert!(config(grid(&[nested], 1)));
+    assert!(matches!(Image::rgb(2, 2, &[0; 11]), Err(Error::Shape { .. })));
+    assert!(matches!(Image::grey(usize::MAX, 2, &[]), Err(Error::Config { .. })));
+    let told = curves(&[Curve::new("ours", &x, &[1.0, f64::NAN, 3.0])]).unwrap_err().to_string();
+    assert!(told.contains("ours") && told.contains("NaN at index 1"), "{told}");
+}
+
+#[test]
+fn csv_reads_back_every_number_exactly() {
+    let seed = Seed::new(9);
+    let y: Vec<f64> = (0..500).map(|i| seed.normal(i) * 10f64.powf(seed.uniform(i) * 160.0 - 80.0)).collect();
+    let x = line(500, -1.0 / 3.0, 1e-300_f64.sqrt());
+    let figure = curves(&[Curve::new("a \"quoted\", name", &x, &y)]).unwrap();
+    let csv = figure.csv();
+    let mut rows = csv.lines();
+    assert_eq!(rows.next(), Some("series,x,y,low,high"));
+    let mut count = 0;
+    for (i, row) in rows.enumerate() {
+        let numbers = row.strip_prefix("\"a \"\"quoted\"\", name\",").expect("the name is quoted");
+        let numbers: Vec<&str> = numbers.split(',').collect();
+        assert_eq!((numbers[0].parse(), numbers[1].parse()), (Ok(x[i]), Ok(y[i])));
+        assert_eq!(numbers[2..], ["", ""]);
+        count += 1;
+    }
+    assert_eq!(count, 500);
+}
+
+#[test]
+fn csv_of_a_grid_keeps_the_columns_of_every_panel() {
+    let a = curves(&[Curve::new("c", &[0.0], &[1.5])]).unwrap();
+    let b = bars(&["k"], &[Bars::new("s", &[2.5])]).unwrap();
+    let csv = grid(&[a, b], 2).unwrap().csv();
+    assert_eq!(csv, "panel,series,x,y,low,high,category,value\na,c,0.0,1.5,,,,\nb,s,,,,,k,2.5\n");
+}
+
+#[test]
+fn a_million_points_keep_their_extremes_and_say_that_they_are_thinned() {
+    let n = 1_000_000;
+    let mut y = vec![0.0; n];
+    for (i, v) in y.iter_mut().enumerate() {
+        *v = (i as f64 * 1e-4).sin();
+    }
+    (y[123_456], y[777_777]) = (9.0, -7.0);
+    let x = line(n, 0.0, 1.0);
+    let figure = curves(&[Curve::new("long", &x, &y)]).unwrap().size(Size::Column);
+    let svg = figure.svg();
+    assert!(svg.len() < 60_000, "{} bytes", svg.len());
+    let note = "long: 1000000 points, drawn as extremes per pixel column";
+    assert!(texts(&svg).iter().any(|t| t == note) && figure.describe().contains(note));
+    assert_eq!(figure.csv().lines().count(), n + 1);
+    // With peaks drawn, the padding of 5 % is all that is left above and below the line.
+    let elements = parse(&svg);
+    let bounds = |e: &Element| (e.bounds()[1], e.bounds()[3]);
+    let lines = elements.iter().filter(|e| e.name == "polyline");
+    let (top, bottom) = lines.clone().filter(|e| e.get("stroke") == Some("#0072B2")).map(bounds).next().unwrap();
+    let axis = lines.filter(|e| e.points().len() == 2 && e.bounds()[0] == e.bounds()[2]).map(bounds);
+    let (high, low) = axis.max_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0))).unwrap();
+    let padding = 0.05 / 1.1 * (low - high);
+    assert!((top - high - padding).abs() < ROUNDING && (low - bottom - padding).abs() < ROUNDING);
+
+    let figure = scatter(&[Points::new("cloud", &x, &y)]).unwrap();
+    let svg = figure.svg();
+    assert!(svg.len() < 400_000, "{} bytes", svg.len());
+    assert!(figure.describe().contains("cloud: 1000000 points, one in 334 drawn"));
+    assert!(texts(&svg).iter().any(|t| t.contains("one in 334 drawn")));
+}
+
+#[test]
+fn roles_look_the_same_wherever_they_stand() {
+    let (x, y) = (line(50, 0.0, 1.0), line(50, 0.0, 1.0));
+    let other = Curve::new("other", &x, &y);
+    let colors = |list: &[Curve]| -> Vec<String> {
+        let svg = curves(list).unwrap().svg();
+        let names: Vec<&str> = list.iter().map(|c| if c == &other { "other" } else { "named" }).collect();
+        assert!(texts(&svg).iter().any(|t| t == names[0]));
+        let strokes = parse(&svg).into_iter().filter(|e| e.name == "polyline");
+        strokes.filter_map(|e| e.get("stroke").map(String::from)).collect()
+    };
+    for (curve, color) in [
+        (Curve::new("named", &x, &y).method(), "#0072B2"),
+        (Curve::new("named", &x, &y).baseline(), "#D55E00"),
+        (Curve::new("named", &x, &y).target(), "#000000"),
+    ] {
+        for list in [[curve.clone(), other.clone()], [other.clone(), curve.clone()]] {
+            let found = colors(&list);
+            assert!(found.iter().any(|c| c == color), "{color} in {found:?}");
+        }
+    }
+}
+
+#[test]
+fn at_most_four_curves_are_named_at_their_ends_and_more_in_a_legend() {
+    let x = line(50, 0.0, 1.0);
+    let list: Vec<Curve> = (0..5).map(|k| Curve::new(&format!("s{k}"), &x, &vec![f64::from(k); 50])).collect();
+    let places = |n: usize| -> Vec<[f64; 4]> {
+        let svg = curves(&list[..n]).unwrap().svg();
+        parse(&svg).iter().filter(|e| e.text.starts_with('s')).map(Element::bounds).collect()
+    };
+    let four = places(4);
+    assert_eq!(four.len(), 4);
+    assert!(four.iter().all(|b| b[0] == four[0][0]), "in a column at the right: {four:?}");
+    let five = places(5);
+    assert!(five.iter().all(|b| b[1] == five[0][1]), "in a row on top: {five:?}");
+}
+
+#[test]
+fn labels_are_escaped_and_come_back() {
+    let name = "a <b> & \"c\" 'd'";
+    let figure = curves(&[Curve::new("x", &[0.0, 1.0], &[0.0, 1.0])]).unwrap().labels(name, "tab\tand\u{1}control");
+    let svg = figure.svg();
+    assert!(texts(&svg).iter().any(|t| t == name));
+    assert!(parse(&svg)[0].get("aria-label").unwrap().contains(name));
+    assert!(!svg.contains('\u{1}'), "XML forbids control characters");
+}
+
+#[test]
+fn contour_of_a_circle_has_its_radius() {
+    let figure = field(|x, y| x * x + y * y, (-2.0, 2.0), (-1.5, 1.5)).unwrap().levels(&[1.0]).unwrap();
+    let elements = parse(&figure.svg());
+    let image = elements.iter().find(|e| e.name == "image").unwrap().bounds();
+    let to_data = |p: (f64, f64)| {
+        (
+            -2.0 + 4.0 * (p.0 - image[0]) / (image[2] - image[0]),
+            1.5 - 3.0 * (p.1 - image[1]) / (image[3] - image[1]),
+        )
+    };
+    let circle = elements.iter().filter(|e| e.name == "polyline").max_by_key(|e| e.points().len()).unwrap().points();
+    assert!(circle.len() > 100);
+    assert!((circle[0].0 - circle[circle.len() - 1].0).abs() <= ROUNDING, "the line closes");
+    for p in circle {
+        let (x, y) = to_data(p);
+        // Linear interpolation across a cell of 4/120 by 3/80 is off by less than a hundredth of a cell here; the
+        // rest is the rounding of coordinates, a tenth of a pixel of about 600.
+        assert!((x.hypot(y) - 1.0).abs() < 0.002, "radius {}", x.hypot(y));
+    }
+}
+
+#[test]
+fn embedded_images_decode_to_the_same_pixels() {
+    let seed = Seed::new(4);
+    // Noise, flat areas and long runs, on sides that are no multiples of anything.
+    let noise: Vec<u8> = (0..3 * 37 * 23).map(|i| (seed.draw(i) >> 56) as u8).collect();
+    let mut flat = vec![200u8; 3 * 37 * 23];
+    flat[1000..1100].fill(7);
+    for rgb in [noise, flat] {
+        let svg = images(&[Image::rgb(37, 23, &rgb).unwrap()], 1).unwrap().svg();
+        let elements = parse(&svg);
+        let image = elements.iter().find(|e| e.name == "image").unwrap();
+        let png = unbase64(image.get("href").unwrap().strip_prefix("data:image/png;base64,").unwrap());
+        assert_eq!(png[..8], *b"\x89PNG\r\n\x1a\n");
+        assert_eq!(png[16..24], [0, 0, 0, 37, 0, 0, 0, 23]);
+        let length = u32::from_be_bytes(png[33..37].try_into().unwrap()) as usize;
+        assert_eq!(png[37..41], *b"IDAT");
+        let raw = inflate_fixed(&png[43..41 + length - 4]);
+        let rows: Vec<u8> = raw.chunks(1 + 3 * 37).flat_map(|row| row[1..].to_vec()).collect();
+        assert_eq!(rows, rgb);
+        let adler = raw.iter().fold((1u32, 0u32), |(a, b), v| {
+            let a = (a + u32::from(*v)) % 65521;
+            (a, (b + a) % 65521)
+        });
+        assert_eq!(png[41 + length - 4..41 + length], ((adler.1 << 16) | adler.0).to_be_bytes());
+    }
+}
+
+fn unbase64(text: &str) -> Vec<u8> {
+    let value = |c: u8| match c {
+        b'A'..=b'Z' => c - b'A',
+        b'a'..=b'z' => c - b'a' + 26,
+        b'0'..=b'9' => c - b'0' + 52,
+        b'+' => 62,
+        _ => 63,
+    };
+    let mut bytes = Vec::new();
+    for four in text.as_bytes().chunks(4) {
+        let kept = four.iter().filter(|c| **c != b'=').count();
+        let word = four.iter().fold(0u32, |w, c| (w << 6) | if *c == b'=' { 0 } else { u32::from(value(*c)) });
+        bytes.extend(&word.to_be_bytes()[1..kept]);
+    }
+    bytes
+}
+
+/// Inflates one block with the fixed Huffman codes (RFC 1951), which is all the writer makes.
+fn inflate_fixed(data: &[u8]) -> Vec<u8> {
+    let mut at = 0;
+    let mut bit = || {
+        at += 1;
+        u32::from(data[(at - 1) / 8] >> ((at - 1) % 8)) & 1
+    };
+    assert_eq!([bit(), bit(), bit()], [1, 1, 0], "last block, fixed codes");
+    let mut out: Vec<u8> = Vec::new();
+    loop {
+        let mut code = 0;
+        let mut symbol = None;
+        for length in 1..=9 {
+            code = (code << 1) | bit();
+            symbol = match (length, code) {
+                (7, 0..=23) => Some(256 + code),
+                (8, 48..=191) => Some(code - 48),
+                (8, 192..=199) => Some(280 + code - 192),
+                (9, 400..=511) => Some(144 + code - 400),
+                _ => None,
+            };
+            if symbol.is_some() {
+                break;
+            }
+        }
+        let symbol = symbol.expect("a code of the table");
+        if symbol < 256 {
+            out.push(symbol as u8);
+        } else if symbol == 256 {
+            return out;
+        } else {
+            let (base, extra) = match symbol {
+                257..=264 => (symbol - 254, 0),
+                285 => (258, 0),
+                _ => {
+                    let extra = (symbol - 261) / 4;
+                    (3 + (1 << (extra + 2)) + ((symbol - 261) % 4) * (1 << extra), extra)
+                }
+            };
+            let run = base + (0..extra).map(|i| bit() << i).sum::<u32>();
+            let distance = 1 + (0..5).fold(0, |d, _| (d << 1) | bit()) as usize;
+            for _ in 0..run {
+                out.push(out[out.len() - distance]);
+            }
+        }
+    }
+}
+
+fn small() -> Figure {
+    curves(&[Curve::new("c", &[0.0, 1.0], &[2.0, 3.0])]).unwrap().labels("x", "y").caption("A line")
+}
+
+#[test]
+fn save_writes_picture_numbers_and_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let stem = folder.path().join("new folder").join("a name with spaces, v0.5");
+    let run = Record::start("run", "cpu").config("rate", 0.1).seed(Seed::new(42)).result("auc", 0.75);
+    let figure = small().record(&run).config("note", "extra");
+    let saved = figure.save(stem.to_str().unwrap()).unwrap();
+    let read = |kind: &str| std::fs::read_to_string(format!("{}.{kind}", stem.display())).unwrap();
+    assert_eq!(saved.paths.len(), 3);
+    assert!(saved.paths.iter().all(|p| p.is_file()));
+    assert_eq!((read("svg"), read("csv")), (figure.svg(), figure.csv()));
+    let record = Record::load(format!("{}.json", stem.display())).unwrap();
+    assert_eq!((record.seed, record.provenance.device.as_str()), (Some(Seed::new(42)), "cpu"));
+    assert_eq!((&record.config["rate"], &record.config["note"]), (&0.1.into(), &"extra".into()));
+    assert_eq!(record.results["auc"], 0.75);
+    assert_eq!(record.config["figure"]["kind"], "curves");
+    assert_eq!(record.config["figure"]["series"][0]["count"], 2);
+    assert_eq!(record.config["figure"]["caption"], "A line");
+    assert!(record.provenance.versions.contains_key("plotters"));
+    assert_eq!(std::fs::read_dir(stem.parent().unwrap()).unwrap().count(), 3, "no temporary file is left");
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_an_error_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "not a folder").unwrap();
+    let under = file.join("figure");
+    assert!(matches!(small().save(under.to_str().unwrap()), Err(Error::Io { .. })));
+    std::fs::create_dir(folder.path().join("taken.csv")).unwrap();
+    let taken = folder.path().join("taken");
+    assert!(matches!(small().save(taken.to_str().unwrap()), Err(Error::Config { .. })));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    for bad in ["", "figures/", ".."] {
+        assert!(matches!(small().save(bad), Err(Error::Config { .. })), "{bad:?}");
+    }
+}
+
+/// Runs one part of [`child`] in a process of its own, whose limits and environment it may change.
+fn in_child(part: &str, folder: &Path, environment: &[(&str, &str)]) {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child", "--nocapture"])
+        .env("FIGURE_PART", part)
+        .env("FIGURE_FOLDER", folder)
+        .envs(environment.iter().copied())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_full_disk_leaves_nothing_half_written_and_the_earlier_set_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let stem = folder.path().join("figure");
+    small().save(stem.to_str().unwrap()).unwrap();
+    let read = || ["svg", "csv", "json"].map(|kind| std::fs::read(format!("{}.{kind}", stem.display())).unwrap());
+    let before = read();
+    in_child("full disk", folder.path(), &[]);
+    assert_eq!(read(), before);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_bare_name_goes_to_the_output_folder_and_the_export_program_is_run() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("export");
+    std::fs::write(&program, "#!/bin/sh\ntouch \"${1%.svg}.pdf\" \"${1%.svg}.png\"\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let out = ("LASTLAYER_OUT", folder.path().to_str().unwrap());
+    in_child("export", folder.path(), &[out, ("LASTLAYER_EXPORT", program.to_str().unwrap())]);
+    std::fs::write(&program, "#!/bin/sh\necho 'the font is gone' >&2\nexit 1\n").unwrap();
+    in_child("export fails", folder.path(), &[out, ("LASTLAYER_EXPORT", program.to_str().unwrap())]);
+}
+
+/// Does nothing on its own; see [`in_child`].
+#[test]
+fn child() {
+    let (Ok(part), Ok(folder)) = (std::env::var("FIGURE_PART"), std::env::var("FIGURE_FOLDER")) else {
+        return;
+    };
+    let folder = Path::new(&folder);
+    match part.as_str() {
+        "full disk" => {
+            let limit = libc::rlimit { rlim_cur: 4096, rlim_max: 4096 };
+            // Without the signal, a write beyond the limit fails like one on a full disk.
+            unsafe {
+                libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+                assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limit), 0);
+            }
+            // The SVG is small enough, the CSV is not: the failure comes in the middle of the set.
+            let x = line(1000, 0.0, 1.0);
+            let figure = curves(&[Curve::new("c", &x, &x)]).unwrap().x_range(0.0, 0.01).unwrap();
+            assert!(figure.svg().len() < 4096 && figure.csv().len() > 4096);
+            let stem = folder.join("figure");
+            assert!(matches!(figure.save(stem.to_str().unwrap()), Err(Error::Io { .. })));
+        }
+        "export" => {
+            let saved = small().save("bare").unwrap();
+            let kinds: Vec<_> = saved.paths.iter().map(|p| p.extension().unwrap().to_str().unwrap()).collect();
+            assert_eq!(kinds, ["svg", "csv", "json", "pdf", "png"]);
+            assert!(saved.paths.iter().all(|p| p.is_file() && p.starts_with(folder.join("figures"))));
+        }
+        "export fails" => match small().save("bare") {
+            Err(Error::Io { source, .. }) => assert_eq!(source.to_string(), "the font is gone"),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("no part {other}"),
+    }
+}
+
+#[test]
+fn histogram_counts_every_value_once() {
+    let values = [0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 1.0];
+    let csv = hist(&[("v", &values)], 4).unwrap().csv();
+    assert_eq!(csv, "series,from,to,count\nv,0.0,0.25,2\nv,0.25,0.5,1\nv,0.5,0.75,1\nv,0.75,1.0,3\n");
+}
+
+#[test]
+fn the_description_names_what_is_shown() {
+    let text = small().describe();
+    assert_eq!(text, "Curves of y over x: c (2 points, from 2 to 3, last 3). A line.");
+    let both = grid(&[small(), small()], 2).unwrap().describe();
+    assert!(both.contains("(a) Curves") && both.contains("(b) Curves"));
+}
+
+#[test]
+fn ticks_carry_true_minus_signs_and_raised_exponents() {
+    let x = line(9, -4.0, 4.0);
+    let svg = curves(&[Curve::new("c", &x, &x)]).unwrap().svg();
+    let shown = texts(&svg);
+    assert!(shown.iter().any(|t| t == "−4") && !shown.iter().any(|t| t.contains('-')), "{shown:?}");
+    let tiny: Vec<f64> = x.iter().map(|v| 10f64.powf(3.0 * v)).collect();
+    let svg = curves(&[Curve::new("c", &x, &tiny)]).unwrap().log_y().unwrap().svg();
+    let elements = parse(&svg);
+    let power = elements.iter().find(|e| e.text == "−12").expect("an exponent");
+    let base = elements.iter().find(|e| e.text == "10").expect("a base");
+    assert!(power.number("font-size") < base.number("font-size"));
+    assert!(base.number("font-size") >= 11.0 * UNITS, "8 pt at least");
+}

@@ -1,0 +1,43 @@
+"""The runner finds what the kernel reports as success."""
+
+import nbformat
+import notebook
+import pytest
+
+PLANTED = {
+    "a panic": ('panic!("planted")', "stderr"),
+    "a failed question mark": ('lastlayer::error::ensure_shape("x", 1, 2)?;', "shape of x"),
+    "a line on stderr": ('eprintln!("planted");', "stderr: planted"),
+    "a wrong check": ('check("one", 2.0, 1.0, 1e-6)?;', "WRONG"),
+    "a cell that does not compile": ("let x: u8 = \"text\";", "error"),
+}
+
+
+@pytest.fixture(scope="module")
+def problems():
+    book = nbformat.v4.new_notebook()
+    sources = ["use lastlayer::prelude::*;", *(code for code, _ in PLANTED.values())]
+    book.cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    book.cells.append(nbformat.v4.new_code_cell("let fine = 1;", metadata={"tags": ["expect-error"]}))
+    book.cells.append(nbformat.v4.new_code_cell('panic!("expected")', metadata={"tags": ["expect-error"]}))
+    book.cells.append(nbformat.v4.new_code_cell("std::thread::sleep(std::time::Duration::from_millis(600));"))
+    cells, _ = notebook.run(book)
+    return cells, notebook.run_problems(cells, budget=0.5)
+
+
+@pytest.mark.parametrize("index", range(len(PLANTED)), ids=list(PLANTED))
+def test_finds(problems, index):
+    found = [p for p in problems[1] if p.startswith(f"cell {index + 1}:")]
+    assert found and list(PLANTED.values())[index][1] in found[0], problems[1]
+
+
+def test_expected_errors_must_happen_and_may_happen(problems):
+    n = len(PLANTED) + 1
+    assert f"cell {n}: it should fail, and did not" in problems[1]
+    assert not [p for p in problems[1] if p.startswith(f"cell {n + 1}:")]
+
+
+def test_run_time_is_told_from_compile_time(problems):
+    sleeper = problems[0][-1]
+    assert 0.6 <= sleeper.run_seconds < 3.0 and sleeper.compile_seconds > 0.1
+    assert any("of run time, over the budget" in p for p in problems[1])

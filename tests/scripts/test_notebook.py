@@ -1,0 +1,56 @@
+"""The runner's judgement on outputs, without a kernel."""
+
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "scripts"))
+import notebook  # noqa: E402
+
+
+def cell(*lines, compile_seconds=0.1):
+    outputs = [nbformat.v4.new_output("stream", name="stdout", text="\n".join(lines) + "\n")] if lines else []
+    return notebook.Cell(0, outputs, compile_seconds, 0.1)
+
+
+LINE = "check dw = [2, 4] (tolerance 1e-6): exact"
+
+
+def test_equal_check_lines_pass():
+    assert notebook.compare([cell(LINE)], [cell(LINE)]) == []
+
+
+@pytest.mark.parametrize("value", ["[2, 4.0000001]", "[2.0, 4]", "[2, 4e0]"])
+def test_differences_within_the_tolerance_pass(value):
+    assert notebook.compare([cell(LINE)], [cell(LINE.replace("[2, 4]", value))]) == []
+
+
+@pytest.mark.parametrize("value", ["[2, 4.1]", "[2]", "[2, NaN]", "[2, inf]", "[]"])
+def test_changed_values_fail(value):
+    [problem] = notebook.compare([cell(LINE)], [cell(LINE.replace("[2, 4]", value))])
+    assert "changed" in problem
+
+
+def test_a_changed_tolerance_fails():
+    assert notebook.compare([cell(LINE)], [cell(LINE.replace("1e-6", "1e-3"))])
+
+
+def test_missing_and_new_lines_fail():
+    assert "is gone" in notebook.compare([cell(LINE, "x")], [cell("x")])[0]
+    assert "not in the committed" in notebook.compare([cell("x")], [cell(LINE, "x")])[0]
+
+
+def test_missing_outputs_fail():
+    assert "missing or stale" in notebook.compare([cell()], [cell("text")])[0]
+
+
+def test_checks_are_read_from_rich_outputs_too():
+    rich = nbformat.v4.new_output("execute_result", data={"text/plain": LINE}, execution_count=1)
+    assert list(notebook.checks(notebook.Cell(0, [rich], 0, 0).text())) == ["dw"]
+
+
+def test_a_slow_compile_fails_at_five_times_the_budget():
+    assert notebook.cell_problems(cell("x", compile_seconds=19.0)) == []
+    assert "to compile" in notebook.cell_problems(cell("x", compile_seconds=21.0))[0]

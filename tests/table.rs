@@ -1,0 +1,93 @@
+//! Tables: four faces of one content, and what they refuse.
+
+use lastlayer::prelude::*;
+
+fn sample() -> Table {
+    Table::new(&["method", "FNR at 5 % | FPR", "n"])
+        .row(vec![Cell::from("ours & <theirs>"), Cell::from((0.12345, 0.0067)), Cell::from(10usize)])
+        .and_then(|t| t.row(vec![Cell::from("a,\"b\""), Cell::from((0.2, 0.01)), Cell::Empty]))
+        .map(|t| t.caption("Mean and 95 % interval over 5 seeds"))
+        .unwrap()
+}
+
+#[test]
+fn a_row_needs_one_cell_per_column() {
+    let error = Table::new(&["a", "b"]).row(vec![1.0]).unwrap_err();
+    assert!(matches!(error, Error::Shape { .. }) && error.to_string().contains("one per column (a, b)"), "{error}");
+}
+
+#[test]
+fn html_escapes_and_aligns_numbers_right() {
+    let html = sample().html();
+    assert!(html.contains("ours &amp; &lt;theirs&gt;") && !html.contains("<theirs>"));
+    assert!(html.contains("<td style=\"text-align:right\">0.1235 ± 0.0067</td>"), "{html}");
+    assert!(html.contains("<td style=\"text-align:left\">"));
+}
+
+#[test]
+fn markdown_has_a_rule_and_escapes_bars() {
+    let text = sample().markdown();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "| method | FNR at 5 % \\| FPR | n |");
+    assert_eq!(lines[1], "| --- | ---: | ---: |");
+    assert!(text.ends_with("\nMean and 95 % interval over 5 seeds\n"));
+}
+
+#[test]
+fn latex_is_booktabs_and_escapes_commands() {
+    let text = sample().latex();
+    assert!(text.contains("\\begin{tabular}{lrr}") && text.contains("\\toprule") && text.contains("\\bottomrule"));
+    assert!(text.contains("ours \\& $<$theirs$>$ & 0.1235 $\\pm$ 0.0067 & 10 \\\\"), "{text}");
+    assert!(text.contains("FNR at 5 \\%"));
+}
+
+#[test]
+fn csv_keeps_every_digit_and_splits_intervals() {
+    let csv = sample().csv();
+    assert_eq!(csv.lines().next().unwrap(), "method,FNR at 5 % | FPR,FNR at 5 % | FPR half-width,n");
+    assert_eq!(csv.lines().nth(1).unwrap(), "ours & <theirs>,0.12345,0.0067,10");
+    assert_eq!(csv.lines().nth(2).unwrap(), "\"a,\"\"b\"\"\",0.2,0.01,");
+    let third = 1.0 / 3.0;
+    let csv = Table::new(&["x"]).row(vec![third]).unwrap().csv();
+    assert_eq!(csv.lines().nth(1).unwrap().parse::<f64>().unwrap(), third);
+}
+
+#[test]
+fn numbers_print_four_significant_digits() {
+    let text = |v: f64| Cell::from(v).text();
+    assert_eq!(text(0.0), "0");
+    assert_eq!(text(1.0 / 3.0), "0.3333");
+    assert_eq!(text(-1234.56), "-1235");
+    assert_eq!(text(1.5e-7), "1.500e-7");
+    assert_eq!(text(f64::NAN), "NaN");
+    assert_eq!(Cell::from((12.3456, 0.0)).text(), "12.35 ± 0");
+    assert_eq!(Cell::from((1234.6, 250.0)).text(), "1235 ± 250.0");
+}
+
+#[test]
+fn save_writes_three_files_and_takes_names_with_spaces() -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    let stem = folder.path().join("my table v1.2");
+    let saved = sample().save(stem.to_str().unwrap())?;
+    let names: Vec<_> = saved.paths().iter().map(|p| p.file_name().unwrap().to_str().unwrap()).collect();
+    assert_eq!(names, ["my table v1.2.md", "my table v1.2.tex", "my table v1.2.csv"]);
+    assert!(saved.paths().iter().all(|p| p.exists()));
+    Ok(())
+}
+
+#[test]
+fn save_refuses_what_is_no_file_name() {
+    for name in ["", ".", "..", ".hidden", "folder/", "a\nb", "x/.."] {
+        assert!(matches!(sample().save(name), Err(Error::Config { .. })), "{name:?}");
+    }
+}
+
+#[test]
+fn an_unwritable_place_is_an_error_that_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "not a folder").unwrap();
+    let error = sample().save(file.join("t").to_str().unwrap()).unwrap_err();
+    assert!(matches!(&error, Error::Io { path, .. } if path.starts_with(&file)), "{error}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
