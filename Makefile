@@ -48,6 +48,8 @@ test:
 
 book:
 	@$(SETUP) book
+	@$(IN_LAB) python scripts/book.py build
+	@$(IN_LAB) python scripts/book.py check
 	@$(IN_LAB) python scripts/book.py serve
 
 bench:

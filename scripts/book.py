@@ -150,7 +150,7 @@ def read_summary(text: str) -> list[Chapter]:
 
 
 def outside_code(text: str) -> list[tuple[bool, str]]:
-    """Splits Markdown into (is_prose, piece): fenced blocks and code spans are not prose. Joined, the pieces are the text."""
+    """Splits Markdown into (is_prose, piece); fenced blocks and code spans are not prose. Joined, the pieces are the text."""
     pieces: list[tuple[bool, str]] = []
     prose: list[str] = []
     fence = None
@@ -401,7 +401,9 @@ def expand(chapters: list[Chapter], layout: Layout, notebooks: dict[str, str] | 
             match found["name"]:
                 case "ref":
                     target = result.targets.get(args)
-                    return link(chapter.path, target) if target else fail(f"there is no equation or figure `{args}` to refer to.")
+                    if not target:
+                        return fail(f"there is no equation or figure `{args}` to refer to.")
+                    return link(chapter.path, target)
                 case "value":
                     words = args.split()
                     if len(words) not in (2, 3):
@@ -467,7 +469,8 @@ def expand(chapters: list[Chapter], layout: Layout, notebooks: dict[str, str] | 
             source = os.path.relpath(f"figures/{name}.svg", os.path.dirname(chapter.path) or ".")
             label = result.targets[f"fig:{name}"].name
             return (
-                f'<figure class="figure" id="fig-{name}">\n<div class="card"><img src="{source}" alt="{plain(caption)}"></div>\n'
+                f'<figure class="figure" id="fig-{name}">\n'
+                f'<div class="card"><img src="{source}" alt="{plain(caption)}"></div>\n'
                 f"<figcaption>\n\n**{label}.** {caption}\n\n</figcaption>\n</figure>\n"
             )
 
@@ -477,7 +480,8 @@ def expand(chapters: list[Chapter], layout: Layout, notebooks: dict[str, str] | 
         for found in re.finditer(r"\{\{\s*#(\w+)", shadow):
             if found[1] not in ("include", "rustdoc_include", "playground", "title"):
                 line = chapter.text.count("\n", 0, max(chapter.text.find(found[0]), 0)) + 1
-                problems.append(f"{chapter.source or chapter.path}:{line}: `{{{{#{found[1]}` is not a directive of this book.")
+                place = f"{chapter.source or chapter.path}:{line}"
+                problems.append(f"{place}: `{{{{#{found[1]}` is not a directive of this book.")
     if problems:
         raise BookError(list(dict.fromkeys(problems)))
     return result
@@ -486,6 +490,7 @@ def expand(chapters: list[Chapter], layout: Layout, notebooks: dict[str, str] | 
 # ---------------------------------------------------------------- notebooks as pages
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
+KEPT = {"class", "colspan", "rowspan", "scope", "href", "src", "alt", "title", "open"}
 DROPPED = {"style", "script", "link", "meta", "iframe", "object", "title", "head"}
 
 
@@ -500,7 +505,7 @@ class Sanitiser(HTMLParser):
         if tag in DROPPED:
             self.skip += tag not in VOID
         elif not self.skip and tag not in ("html", "body"):
-            kept = [(k, v) for k, v in attrs if k in ("class", "colspan", "rowspan", "scope", "href", "src", "alt", "title", "open")]
+            kept = [(k, v) for k, v in attrs if k in KEPT]
             kept += [(k, v) for k, v in attrs if k == "style" and re.fullmatch(r"text-align:\s*\w+;?", (v or "").strip())]
             kept = [(k, v) for k, v in kept if not (v or "").strip().lower().startswith("javascript:")]
             self.out.append(f"<{tag}" + "".join(f' {k}="{html.escape(v or "", quote=True)}"' for k, v in kept) + ">")
@@ -592,7 +597,8 @@ def notebook_page(notebook: dict, name: str) -> tuple[str, dict[str, bytes]]:
             kind = "stderr" if output.get("name") == "stderr" else "stdout"
             return fenced(text, f"text,output,{kind}") if text.strip() else ""
         if output["output_type"] == "error":
-            return fenced(ANSI.sub("", "\n".join(output.get("traceback") or [output.get("evalue", "error")])), "text,output,stderr")
+            said = "\n".join(output.get("traceback") or [output.get("evalue", "error")])
+            return fenced(ANSI.sub("", said), "text,output,stderr")
         data = output.get("data", {})
         text = ANSI.sub("", joined(data.get("text/plain")))
         if svg := joined(data.get("image/svg+xml")):
@@ -689,7 +695,7 @@ def stage(layout: Layout) -> Expansion:
         file = source / chapter.path
         chapter.source = str(file.relative_to(layout.root))
         if not file.is_file():
-            problems.append(f"book/src/SUMMARY.md: the chapter {chapter.source} does not exist; a draft is written [Title]().")
+            problems.append(f"book/src/SUMMARY.md: there is no chapter {chapter.source}; a draft is written [Title]().")
         else:
             chapter.text = file.read_text(encoding="utf-8")
     listed = {chapter.path for chapter in chapters} | {"SUMMARY.md"}
@@ -789,7 +795,7 @@ def shielded(markdown: str) -> str:
                 break
         if end is None:
             break
-        formula = re.sub(r">[^<]+(?=<)", lambda text: text[0][0] + text[0][1:].translate(MARKDOWN_SIGNS), markdown[start.start() : end])
+        formula = re.sub(r">[^<]+(?=<)", lambda text: text[0].translate(MARKDOWN_SIGNS), markdown[start.start() : end])
         out += [markdown[last : start.start()], formula.replace("\n", " ")]
         last = end
     return "".join(out) + markdown[last:]
@@ -845,7 +851,8 @@ def build(layout: Layout) -> None:
     )
     said = ANSI.sub("", done.stdout + done.stderr)
     # mdBook reports a failed include or an unclosed tag and goes on; here it is an error.
-    complaints = [line.strip() for line in said.splitlines() if re.search(r"\b(ERROR|WARN)\b", line) and "was built against" not in line]
+    complaints = [line.strip() for line in said.splitlines() if re.search(r"\b(ERROR|WARN)\b", line)]
+    complaints = [line for line in complaints if "was built against" not in line]  # mdbook 0.5.3 and 0.5.4 agree
     if done.returncode or complaints:
         raise BookError(["mdBook is not content:", *(complaints or [said.strip()])])
     shutil.rmtree(layout.output, ignore_errors=True)
@@ -951,8 +958,8 @@ def check_static(folder: Path) -> tuple[list[str], set[str]]:
             elif split.scheme != "data":
                 problems.append(f"{name}: loads {reference} from elsewhere; everything a page needs is in the book.")
             return
-        target = file if not split.path else (folder / split.path.lstrip("/") if split.path.startswith("/") else file.parent / unquote(split.path))
-        target = Path(os.path.normpath(target))
+        base = folder if split.path.startswith("/") else file.parent
+        target = Path(os.path.normpath(base / unquote(split.path).lstrip("/"))) if split.path else file
         if target.is_dir():
             target = target / "index.html"
         if not target.is_file():
@@ -983,6 +990,13 @@ def find_chromium(env: dict[str, str] | os._Environ = os.environ) -> str:
     raise BookError("No Chromium was found: install Debian's package `chromium`, or set CHROMIUM to the program.")
 
 
+class QuietServer(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        """A browser that closes a connection early is no news."""
+
+
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *_):
         pass
@@ -993,8 +1007,7 @@ class Server:
 
     def __init__(self, folder: Path, port: int = 0):
         handler = functools.partial(QuietHandler, directory=str(folder))
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
-        self.server.daemon_threads = True
+        self.server = QuietServer(("127.0.0.1", port), handler)
         self.address = f"http://127.0.0.1:{self.server.server_port}/"
 
     def __enter__(self):

@@ -29,7 +29,7 @@ def across_cells(flavour, *more):
     kernel.write_spec(kernel.KERNELS / "jupyter", ("lastlayer", "uncured", "candle"))
     text = ""
     with notebook.Kernel(flavour) as running:
-        for code in (*tour_cells("across-cells"), *more):
+        for code in ("use lastlayer::prelude::*;", *tour_cells("across-cells"), *more):
             outputs, _, _ = running.execute(code)
             text += notebook.Cell(0, outputs, 0.0, 0.0).text()
     return text

@@ -26,7 +26,7 @@ EVCXR = ("evcxr_jupyter", kernel.EVCXR_VERSION, [])
 NEEDS = {
     "lab": ["python", "kernel", "export"],
     "figures": ["python", "kernel", "export"],
-    "book": ["python", "book"],
+    "book": ["python", "book", "browser"],
     "test": ["python", "kernel", "export", "book", "browser"],
     "bench": ["python", "kernel", "peers"],
 }

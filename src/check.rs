@@ -4,7 +4,7 @@
 use crate::error::{Error, Result, ensure_shape};
 use candle_core::{DType, Tensor};
 
-/// Numbers that [`check`] can compare: a number, a list, or a tensor of any shape.
+/// Numbers that [`check`] can compare: a number, a list, a tensor of any shape, or a claim (1 if it holds).
 pub trait Numbers {
     /// All entries in row-major order, in f64. Host: checks print numbers.
     fn numbers(&self) -> Result<Vec<f64>>;
@@ -13,6 +13,12 @@ pub trait Numbers {
 impl Numbers for f64 {
     fn numbers(&self) -> Result<Vec<f64>> {
         Ok(vec![*self])
+    }
+}
+
+impl Numbers for bool {
+    fn numbers(&self) -> Result<Vec<f64>> {
+        Ok(vec![f64::from(u8::from(*self))])
     }
 }
 
@@ -66,7 +72,8 @@ pub fn check_line(name: &str, mine: &[f64], truth: &[f64], tolerance: f64) -> Re
     if name.is_empty() || name.contains(['\n', '=']) {
         return Err(Error::config("name of a check", format!("{name:?}"), "one line of text without '='"));
     }
-    let differences: Vec<f64> = mine.iter().zip(truth).map(|(m, t)| if m == t { 0.0 } else { (m - t).abs() }).collect();
+    let differences: Vec<f64> =
+        mine.iter().zip(truth).map(|(m, t)| if m == t { 0.0 } else { (m - t).abs() }).collect();
     let largest = differences.iter().copied().fold(0.0, |a: f64, d| if d.is_nan() { d } else { a.max(d) });
     let close = differences.iter().zip(truth).all(|(d, t)| *d <= tolerance * t.abs().max(1.0));
     let verdict = match close {

@@ -3,40 +3,33 @@
 
 use std::path::PathBuf;
 
-/// Result with the crate's [`Error`].
-pub type Result<T> = std::result::Result<T, Error>;
+/// Result with the crate's [`Error`], unless you name another.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What can go wrong, in four families (shape, configuration, data, solve), plus the kernel, files and candle.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// Two lengths or shapes that must agree do not.
-    #[error("shape of {what}: expected {expected}, got {got}")]
     Shape { what: String, expected: String, got: String },
 
     /// A setting lies outside what is allowed.
-    #[error("{field} is {got}; allowed: {allowed}")]
     Config { field: String, got: String, allowed: String },
 
     /// A file or a table holds something that cannot be used.
-    #[error("{}: {why}", place(.path, *.line))]
     Data { path: PathBuf, line: Option<usize>, why: String },
 
     /// A solver stopped before it had an answer.
-    #[error("{solver} stopped after {iters} iterations with residual {residual:.3e}; {hint}")]
     Solve { solver: String, iters: usize, residual: f64, hint: String },
 
     /// The notebook kernel is not one in which gradients can be trusted.
-    #[error("{problem}\n{remedy}")]
     Kernel { problem: String, remedy: String },
 
     /// A file could not be read or written.
-    #[error("{}: {source}; {hint}", .path.display())]
     Io { path: PathBuf, hint: String, source: std::io::Error },
 
     /// An error of candle, unchanged.
-    #[error(transparent)]
-    Candle(#[from] candle_core::Error),
+    Candle(candle_core::Error),
 }
 
 impl Error {
@@ -66,10 +59,42 @@ impl Error {
     }
 }
 
-fn place(path: &std::path::Path, line: Option<usize>) -> String {
-    match line {
-        Some(line) => format!("{}, line {line}", path.display()),
-        None => path.display().to_string(),
+// By hand, not derived: the kernel infers the types of a cell without running derive macros, and would not find
+// `to_string` on an error otherwise.
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Error::Shape { what, expected, got } => {
+                write!(f, "shape of {what}: expected {expected}, got {got}")
+            }
+            Error::Config { field, got, allowed } => write!(f, "{field} is {got}; allowed: {allowed}"),
+            Error::Data { path, line: Some(line), why } => {
+                write!(f, "{}, line {line}: {why}", path.display())
+            }
+            Error::Data { path, line: None, why } => write!(f, "{}: {why}", path.display()),
+            Error::Solve { solver, iters, residual, hint } => {
+                write!(f, "{solver} stopped after {iters} iterations with residual {residual:.3e}; {hint}")
+            }
+            Error::Kernel { problem, remedy } => write!(f, "{problem}\n{remedy}"),
+            Error::Io { path, hint, source } => write!(f, "{}: {source}; {hint}", path.display()),
+            Error::Candle(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io { source, .. } => Some(source),
+            Error::Candle(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+impl From<candle_core::Error> for Error {
+    fn from(error: candle_core::Error) -> Error {
+        Error::Candle(error)
     }
 }
 

@@ -48,8 +48,11 @@ impl Evidence {
     /// On systems without `/proc` the list of images is empty; the image of the function itself is found everywhere.
     pub fn gather() -> Evidence {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-        let mut images: Vec<String> =
-            maps.lines().filter_map(|l| Some(l[l.find('/')?..].to_string())).filter(|p| is_shared_object(p)).collect();
+        let mut images: Vec<String> = maps
+            .lines()
+            .filter_map(|l| Some(l[l.find('/')?..].to_string()))
+            .filter(|p| is_shared_object(p))
+            .collect();
         images.sort();
         images.dedup();
         let folder = std::env::var_os("EVCXR_TMPDIR").unwrap_or_default();
@@ -60,7 +63,12 @@ impl Evidence {
             kernel_version: std::env::var(KERNEL_VERSION).ok(),
             own_image: own_image(),
             images,
-            dependencies: dependencies.lines().map(str::trim).filter(|l| !l.is_empty()).map(String::from).collect(),
+            dependencies: dependencies
+                .lines()
+                .map(str::trim)
+                .filter(|l| !l.is_empty())
+                .map(String::from)
+                .collect(),
         }
     }
 
@@ -70,25 +78,41 @@ impl Evidence {
         if !self.in_kernel {
             return Ok(());
         }
-        let wrong = |problem: String, remedy: &str| Err(Error::Kernel { problem, remedy: remedy.to_string() });
+        let wrong =
+            |problem: String, remedy: &str| Err(Error::Kernel { problem, remedy: remedy.to_string() });
         if !file_name(&self.own_image).starts_with("liblastlayer") {
             return wrong(
-                format!("every cell has its own copy of lastlayer and candle (this one is in {}): gradients would be wrong", file_name(&self.own_image)),
+                format!(
+                    "every cell has its own copy of lastlayer and candle (this one is in {}): gradients would be wrong",
+                    file_name(&self.own_image)
+                ),
                 "Keep `crate-type = [\"rlib\", \"dylib\"]` in lastlayer's Cargo.toml, then restart the kernel.",
             );
         }
-        let copies: Vec<&str> = self.images.iter().filter(|p| file_name(p).starts_with("liblastlayer")).map(|p| p.as_str()).collect();
+        let copies: Vec<&str> = self
+            .images
+            .iter()
+            .filter(|p| file_name(p).starts_with("liblastlayer"))
+            .map(|p| p.as_str())
+            .collect();
         if copies.len() > 1 {
             return wrong(
-                format!("{} copies of lastlayer are loaded ({}): gradients would be wrong", copies.len(), copies.join(", ")),
+                format!(
+                    "{} copies of lastlayer are loaded ({}): gradients would be wrong",
+                    copies.len(),
+                    copies.join(", ")
+                ),
                 "Remove every `:dep lastlayer` (the kernel has loaded it already), then restart the kernel.",
             );
         }
-        let foreign = self.dependencies.iter().find(|line| line.trim_start_matches('"').starts_with("candle"));
+        let foreign =
+            self.dependencies.iter().find(|line| line.trim_start_matches('"').starts_with("candle"));
         let foreign_image = self.images.iter().find(|p| file_name(p).starts_with("libcandle"));
         if let Some(from) = foreign.or(foreign_image) {
             return wrong(
-                format!("this notebook took candle from elsewhere ({from}): its tensors do not mix with lastlayer's"),
+                format!(
+                    "this notebook took candle from elsewhere ({from}): its tensors do not mix with lastlayer's"
+                ),
                 "Remove that `:dep` line, use candle from `lastlayer::prelude`, then restart the kernel.",
             );
         }
@@ -145,7 +169,10 @@ impl Setup {
     /// Device, threads, versions and seed.
     pub fn table(&self) -> Table {
         let text = |name: &str, value: &str| (name.to_string(), Cell::from(value));
-        let kernel = self.kernel.as_ref().map_or("none (ordinary program)".to_string(), |v| format!("evcxr_jupyter {v}"));
+        let kernel = self
+            .kernel
+            .as_ref()
+            .map_or("none (ordinary program)".to_string(), |v| format!("evcxr_jupyter {v}"));
         let mut rows = vec![
             text("device", &self.provenance.device),
             text("threads", &self.provenance.threads.to_string()),

@@ -15,12 +15,14 @@
 //! | [`kernel`] | proof that all cells of a notebook share one copy of the library |
 //! | [`progress`] | lines in a notebook, a bar on a terminal |
 //! | [`figure`] | charts for papers, in one style, with the data behind them |
+//! | [`files`] | files written whole or not at all |
 //! | [`table`] | tables in HTML, Markdown, LaTeX and CSV |
 //! | [`record`] | one JSON file per run |
 
 pub mod check;
 pub mod error;
 pub mod figure;
+pub mod files;
 pub mod kernel;
 pub mod progress;
 pub mod record;

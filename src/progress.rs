@@ -91,7 +91,8 @@ impl Progress {
             // A line each time the count passes another tenth.
             Show::Lines => {
                 let tenth = |done: usize| done * LINES / self.total;
-                (last || tenth(self.done) > tenth(self.done - 1)).then(|| self.line(note, self.started.elapsed()) + "\n")
+                (last || tenth(self.done) > tenth(self.done - 1))
+                    .then(|| self.line(note, self.started.elapsed()) + "\n")
             }
             Show::Bar => {
                 let now = Instant::now();

@@ -1,7 +1,6 @@
 //! Records of runs: one JSON file each, written whole or not at all, so that a table in the book can always be traced
 //! to the run that printed it.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -9,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
+use crate::files::write_atomic;
 use crate::seed::Seed;
 use crate::table::{Cell, Table};
 
@@ -47,7 +47,15 @@ pub(crate) fn versions() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 fn revision() -> Option<String> {
     let out = std::process::Command::new("git")
-        .args(["-C", env!("CARGO_MANIFEST_DIR"), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"])
+        .args([
+            "-C",
+            env!("CARGO_MANIFEST_DIR"),
+            "describe",
+            "--always",
+            "--dirty",
+            "--abbrev=12",
+            "--exclude=*",
+        ])
         .stderr(std::process::Stdio::null())
         .output()
         .ok()?;
@@ -106,6 +114,11 @@ impl Record {
         self
     }
 
+    /// Seconds since [`Record::start`], or as long as a loaded record says.
+    pub fn elapsed(&self) -> f64 {
+        self.started.map_or(self.seconds, |started| started.elapsed().as_secs_f64())
+    }
+
     /// Writes `<folder>/<name>.json`, creating the folder, and returns the path.
     ///
     /// Fails: `Config` if the name is not a plain file name, `Io` if the file cannot be written; an earlier file of
@@ -116,10 +129,7 @@ impl Record {
             let allowed = "a plain file name without folders, not starting with a dot";
             return Err(Error::config("name of the record", format!("{:?}", self.name), allowed));
         }
-        let mut finished = self.clone();
-        if let Some(started) = self.started {
-            finished.seconds = started.elapsed().as_secs_f64();
-        }
+        let finished = Record { seconds: self.elapsed(), ..self.clone() };
         let path = folder.as_ref().join(format!("{}.json", self.name));
         let mut text = serde_json::to_string_pretty(&finished)
             .map_err(|e| Error::data(&path, format!("this record cannot be written as JSON: {e}")))?;
@@ -192,41 +202,4 @@ impl Record {
         rows.extend(self.provenance.revision.iter().map(|r| ("revision".to_string(), Cell::Text(r.clone()))));
         Table::pairs("record", "value", rows)
     }
-}
-
-/// Where `save` puts a result: a bare name goes to `folder` (under `LASTLAYER_OUT` where the kernel sets it, else under
-/// the current folder); a path is used as given.
-pub(crate) fn output_stem(folder: &str, stem: &str) -> Result<PathBuf> {
-    let path = Path::new(stem);
-    let name = path.file_name().map(|n| n.to_string_lossy());
-    if name.is_none_or(|n| n.starts_with('.') || n.chars().any(char::is_control)) || stem.ends_with('/') {
-        let allowed = "a file name such as \"rate-1\", with or without a folder before it";
-        return Err(Error::config("name to save under", format!("{stem:?}"), allowed));
-    }
-    if path.components().count() > 1 {
-        return Ok(path.to_path_buf());
-    }
-    Ok(std::env::var_os("LASTLAYER_OUT").map(PathBuf::from).unwrap_or_default().join(folder).join(stem))
-}
-
-/// Writes a file whole or not at all: a temporary file beside it, flushed to disk, then renamed over it.
-///
-/// Fails: `Io` with the path; whatever stood there before still stands, and the temporary file is gone.
-pub(crate) fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
-    let hint = "check that the folder can be written and the disk is not full; nothing was changed";
-    let fail = |e| Error::io(path, hint, e);
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder).map_err(fail)?;
-    let name = path.file_name().ok_or_else(|| Error::config("path", path.display(), "a path that ends in a file name"))?;
-    // Unique among processes by the process id, among threads by the address of a local.
-    let unique = format!(".{}.{}-{:p}.tmp", name.to_string_lossy(), std::process::id(), &fail);
-    let temporary = folder.join(unique);
-    let written = std::fs::File::create(&temporary)
-        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-        .and_then(|()| std::fs::rename(&temporary, path));
-    written.map_err(|e| {
-        // Best effort: the error that matters is the first one.
-        let _ = std::fs::remove_file(&temporary);
-        fail(e)
-    })
 }

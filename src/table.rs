@@ -1,11 +1,9 @@
 //! Tables: HTML in the notebook; Markdown, LaTeX (booktabs) and CSV on save. One content, four faces.
 
-use std::path::PathBuf;
-
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::record::{output_stem, write_atomic};
+use crate::files::{Saved, csv_field, output_stem, write_set};
 
 /// One entry of a table.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,19 +84,22 @@ impl Cell {
         match self {
             Cell::Number(value) => vec![value.to_string()],
             Cell::Interval { mean, half } => vec![mean.to_string(), half.to_string()],
-            _ => vec![csv_field(&self.text())],
+            _ => vec![csv_field(&self.text()).into_owned()],
         }
     }
 
     /// JSON value; what JSON cannot hold (NaN, infinite) is kept as its name.
     pub(crate) fn json(&self) -> Value {
-        let number = |v: f64| serde_json::Number::from_f64(v).map_or_else(|| Value::from(v.to_string()), Value::from);
+        let number =
+            |v: f64| serde_json::Number::from_f64(v).map_or_else(|| Value::from(v.to_string()), Value::from);
         match self {
             Cell::Empty => Value::Null,
             Cell::Text(text) => Value::from(text.as_str()),
             Cell::Integer(value) => Value::from(*value),
             Cell::Number(value) => number(*value),
-            Cell::Interval { mean, half } => serde_json::json!({ "mean": number(*mean), "half": number(*half) }),
+            Cell::Interval { mean, half } => {
+                serde_json::json!({ "mean": number(*mean), "half": number(*half) })
+            }
         }
     }
 
@@ -106,11 +107,15 @@ impl Cell {
         match value {
             Value::Null => Cell::Empty,
             Value::String(text) => Cell::Text(text.clone()),
-            Value::Number(n) => n.as_i64().map_or_else(|| Cell::Number(n.as_f64().unwrap_or(f64::NAN)), Cell::Integer),
-            Value::Object(o) => match (o.get("mean").and_then(Value::as_f64), o.get("half").and_then(Value::as_f64)) {
-                (Some(mean), Some(half)) if o.len() == 2 => Cell::Interval { mean, half },
-                _ => Cell::Text(value.to_string()),
-            },
+            Value::Number(n) => {
+                n.as_i64().map_or_else(|| Cell::Number(n.as_f64().unwrap_or(f64::NAN)), Cell::Integer)
+            }
+            Value::Object(o) => {
+                match (o.get("mean").and_then(Value::as_f64), o.get("half").and_then(Value::as_f64)) {
+                    (Some(mean), Some(half)) if o.len() == 2 => Cell::Interval { mean, half },
+                    _ => Cell::Text(value.to_string()),
+                }
+            }
             other => Cell::Text(other.to_string()),
         }
     }
@@ -141,14 +146,6 @@ fn interval(mean: f64, half: f64) -> String {
     format!("{mean:.0$} ± {half:.0$}", decimals as usize)
 }
 
-fn csv_field(text: &str) -> String {
-    if text.contains(['"', ',', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_string()
-    }
-}
-
 /// Escapes text for HTML and SVG.
 pub(crate) fn html_escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
@@ -168,7 +165,11 @@ pub struct Table {
 impl Table {
     /// Table without rows.
     pub fn new<S: AsRef<str>>(columns: &[S]) -> Table {
-        Table { columns: columns.iter().map(|c| c.as_ref().to_string()).collect(), rows: Vec::new(), caption: String::new() }
+        Table {
+            columns: columns.iter().map(|c| c.as_ref().to_string()).collect(),
+            rows: Vec::new(),
+            caption: String::new(),
+        }
     }
 
     /// Table of names and values.
@@ -183,7 +184,8 @@ impl Table {
     /// Fails: `Shape` if it has not one cell per column.
     pub fn row<C: Into<Cell>>(mut self, cells: Vec<C>) -> Result<Table> {
         if cells.len() != self.columns.len() {
-            let expected = format!("{} cells, one per column ({})", self.columns.len(), self.columns.join(", "));
+            let expected =
+                format!("{} cells, one per column ({})", self.columns.len(), self.columns.join(", "));
             return Err(Error::shape("row of a table", expected, cells.len()));
         }
         self.rows.push(cells.into_iter().map(Into::into).collect());
@@ -208,20 +210,17 @@ impl Table {
 
     /// Writes `.md`, `.tex` and `.csv`. A bare name goes to the folder `tables`, a path is used as given.
     ///
-    /// Fails: `Config` for a name that is no file name, `Io` if a file cannot be written; no file is ever half
-    /// written.
+    /// Fails: `Config` for a name that is no file name, `Io` if a file cannot be written; nothing is then changed.
     pub fn save(&self, stem: &str) -> Result<Saved> {
         let stem = output_stem("tables", stem)?;
-        let mut saved = Saved::default();
-        for (ending, text) in [("md", self.markdown()), ("tex", self.latex()), ("csv", self.csv())] {
-            saved.write(&stem, ending, text.as_bytes())?;
-        }
-        Ok(saved)
+        let [md, tex, csv] = [self.markdown(), self.latex(), self.csv()];
+        write_set(&stem, &[("md", md.as_bytes()), ("tex", tex.as_bytes()), ("csv", csv.as_bytes())])
     }
 
     /// Whether every filled cell of a column is a number.
     fn numeric(&self, column: usize) -> bool {
-        let mut filled = self.rows.iter().filter_map(|r| r.get(column)).filter(|c| **c != Cell::Empty).peekable();
+        let mut filled =
+            self.rows.iter().filter_map(|r| r.get(column)).filter(|c| **c != Cell::Empty).peekable();
         filled.peek().is_some() && filled.all(Cell::is_number)
     }
 
@@ -243,9 +242,11 @@ impl Table {
 
     /// LaTeX `table` with booktabs rules; needs `\usepackage{booktabs}`.
     pub fn latex(&self) -> String {
-        let columns: String = (0..self.columns.len()).map(|j| if self.numeric(j) { 'r' } else { 'l' }).collect();
+        let columns: String =
+            (0..self.columns.len()).map(|j| if self.numeric(j) { 'r' } else { 'l' }).collect();
         let line = |cells: Vec<String>| format!("  {} \\\\\n", cells.join(" & "));
-        let mut out = format!("\\begin{{table}}\n\\centering\n\\begin{{tabular}}{{{columns}}}\n  \\toprule\n");
+        let mut out =
+            format!("\\begin{{table}}\n\\centering\n\\begin{{tabular}}{{{columns}}}\n  \\toprule\n");
         out += &line(self.columns.iter().map(|c| latex_escape(c)).collect());
         out += "  \\midrule\n";
         for row in &self.rows {
@@ -265,9 +266,9 @@ impl Table {
             .collect();
         let mut header = Vec::new();
         for (column, &split) in self.columns.iter().zip(&split) {
-            header.push(csv_field(column));
+            header.push(csv_field(column).into_owned());
             if split {
-                header.push(csv_field(&format!("{column} half-width")));
+                header.push(csv_field(&format!("{column} half-width")).into_owned());
             }
         }
         let mut out = header.join(",") + "\n";
@@ -334,35 +335,4 @@ fn latex_escape(text: &str) -> String {
         }
         out
     })
-}
-
-/// The files a `save` wrote.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Saved {
-    paths: Vec<PathBuf>,
-}
-
-impl Saved {
-    /// The files, in the order they were written.
-    pub fn paths(&self) -> &[PathBuf] {
-        &self.paths
-    }
-
-    /// Writes one more file of the set.
-    pub(crate) fn write(&mut self, stem: &std::path::Path, ending: &str, bytes: &[u8]) -> Result<()> {
-        // Not `with_extension`: a stem may contain a dot.
-        let path = PathBuf::from(format!("{}.{ending}", stem.display()));
-        write_atomic(&path, bytes)?;
-        self.paths.push(path);
-        Ok(())
-    }
-
-    /// Lists the names of the files, without the machine's folders above `figures` or `tables`.
-    pub fn evcxr_display(&self) {
-        let names = self.paths.iter().map(|path| {
-            let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
-            parts[parts.len().saturating_sub(2)..].join("/")
-        });
-        evcxr_runtime::mime_type("text/plain").text(format!("saved {}", names.collect::<Vec<_>>().join(", ")));
-    }
 }

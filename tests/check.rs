@@ -7,7 +7,10 @@ use lastlayer::prelude::*;
 fn verdicts_are_exact_close_and_wrong() -> Result<()> {
     let line = |mine: &[f64], truth: &[f64]| check_line("dw", mine, truth, 1e-6);
     assert_eq!(line(&[2.0, 4.0], &[2.0, 4.0])?, "check dw = [2, 4] (tolerance 1e-6): exact");
-    assert_eq!(line(&[2.0], &[2.0 + 1e-7])?, "check dw = 2 (tolerance 1e-6): close, largest difference 1.0e-7");
+    assert_eq!(
+        line(&[2.0], &[2.0 + 1e-7])?,
+        "check dw = 2 (tolerance 1e-6): close, largest difference 1.0e-7"
+    );
     assert_eq!(line(&[2.5], &[2.0])?, "check dw = 2.5 (tolerance 1e-6): WRONG, largest difference 5.0e-1");
     Ok(())
 }
@@ -49,7 +52,12 @@ fn tensors_of_any_type_and_shape_are_compared() -> Result<()> {
 
 #[test]
 fn bad_names_and_tolerances_are_refused() {
-    for (name, tolerance) in [("a", 0.0), ("a", -1.0), ("a", f64::NAN), ("a = b", 1.0), ("", 1.0), ("a\nb", 1.0)] {
-        assert!(matches!(check_line(name, &[1.0], &[1.0], tolerance), Err(Error::Config { .. })), "{name:?} {tolerance}");
+    for (name, tolerance) in
+        [("a", 0.0), ("a", -1.0), ("a", f64::NAN), ("a = b", 1.0), ("", 1.0), ("a\nb", 1.0)]
+    {
+        assert!(
+            matches!(check_line(name, &[1.0], &[1.0], tolerance), Err(Error::Config { .. })),
+            "{name:?} {tolerance}"
+        );
     }
 }

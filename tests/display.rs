@@ -1,6 +1,6 @@
 //! What the notebook kernel asks of every public type: owned, nameable, `Clone`, with an inherent `evcxr_display`.
 
-use lastlayer::{figure, kernel, progress, record, seed, table};
+use lastlayer::{figure, files, kernel, progress, record, seed, table};
 
 /// Fails to compile unless the type is `'static + Clone` and has `evcxr_display` without any trait in scope.
 macro_rules! displayed {
@@ -15,16 +15,17 @@ macro_rules! displayed {
 
 displayed!(
     figure::Figure,
+    files::Saved,
     kernel::Setup,
     progress::Progress,
     record::Record,
     seed::Seed,
-    table::Saved,
     table::Table,
 );
 
 /// Inputs, parts of results and the error, which no cell ends in. Each is `Clone` but for the error, which wraps others'.
-const PARTS: &[&str] = &["Bars", "Cell", "Curve", "Error", "Evidence", "Image", "Points", "Provenance", "Show", "Size"];
+const PARTS: &[&str] =
+    &["Bars", "Cell", "Curve", "Error", "Evidence", "Image", "Points", "Provenance", "Show", "Size"];
 
 #[test]
 fn every_public_type_is_displayed_or_known_to_be_a_part() {
@@ -33,7 +34,9 @@ fn every_public_type_is_displayed_or_known_to_be_a_part() {
     for path in sources(std::path::Path::new("src")) {
         let text = std::fs::read_to_string(&path).unwrap();
         for line in text.lines() {
-            let Some(rest) = line.strip_prefix("pub struct ").or(line.strip_prefix("pub enum ")) else { continue };
+            let Some(rest) = line.strip_prefix("pub struct ").or(line.strip_prefix("pub enum ")) else {
+                continue;
+            };
             let name = rest.split(|c: char| !c.is_alphanumeric()).next().unwrap();
             found += 1;
             if !DISPLAYED.contains(&name) && !PARTS.contains(&name) {

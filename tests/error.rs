@@ -8,14 +8,22 @@ fn messages_are_at_most_two_lines_and_name_the_cause() {
     let io = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
     let errors = [
         (Error::shape("w", "[2, 3]", "[3, 2]"), "shape of w: expected [2, 3], got [3, 2]"),
-        (Error::config("sharpness", -1.0, "a positive number"), "sharpness is -1; allowed: a positive number"),
+        (
+            Error::config("sharpness", -1.0, "a positive number"),
+            "sharpness is -1; allowed: a positive number",
+        ),
         (Error::data("data/a.csv", "no header"), "data/a.csv: no header"),
         (
             Error::Data { path: "a.csv".into(), line: Some(3), why: "two columns".into() },
             "a.csv, line 3: two columns",
         ),
         (
-            Error::Solve { solver: "newton".into(), iters: 50, residual: 1e-3, hint: "raise max_iter".into() },
+            Error::Solve {
+                solver: "newton".into(),
+                iters: 50,
+                residual: 1e-3,
+                hint: "raise max_iter".into(),
+            },
             "newton stopped after 50 iterations with residual 1.000e-3; raise max_iter",
         ),
         (Error::Kernel { problem: "p".into(), remedy: "r".into() }, "p\nr"),

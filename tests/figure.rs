@@ -51,17 +51,27 @@ fn gallery() -> Vec<Figure> {
         curves(&many).unwrap().labels("step", "score"),
         curves(&[Curve::new("point", &[3.0], &[0.0])]).unwrap(),
         scatter(&clouds).unwrap().labels("z₁", "z₂"),
-        bars(&names, &[Bars::new("a", &[1.0, -2.0, 0.5, 0.1]).interval(&[0.5, -3.0, 0.4, 0.0], &[2.0, -1.0, 0.6, 0.2])])
+        bars(
+            &names,
+            &[Bars::new("a", &[1.0, -2.0, 0.5, 0.1])
+                .interval(&[0.5, -3.0, 0.4, 0.0], &[2.0, -1.0, 0.6, 0.2])],
+        )
+        .unwrap()
+        .labels("name", "value"),
+        bars(&["a", "b"], &[Bars::new("s", &[1.0, 2e4]), Bars::new("t", &[3.0, 4.0])])
             .unwrap()
-            .labels("name", "value"),
-        bars(&["a", "b"], &[Bars::new("s", &[1.0, 2e4]), Bars::new("t", &[3.0, 4.0])]).unwrap().log_y().unwrap(),
+            .log_y()
+            .unwrap(),
         hist(&[("a", normals(1, 300)), ("b", normals(2, 200))], 20).unwrap(),
         heat(&matrix, &names, &names).unwrap().annotate(2).unwrap().labels("predicted", "true"),
         field(ring, (-2.0, 2.0), (-2.0, 2.0))
             .unwrap()
             .levels(&[0.0, 0.5])
             .unwrap()
-            .points(&[Points::new("start", &[0.0, 5.0], &[0.0, 5.0]), Points::new("path", &[0.0, 1.0], &[0.0, 1.5]).joined()])
+            .points(&[
+                Points::new("start", &[0.0, 5.0], &[0.0, 5.0]),
+                Points::new("path", &[0.0, 1.0], &[0.0, 1.5]).joined(),
+            ])
             .unwrap()
             .labels("x", "y"),
         images(&picture, 5).unwrap().caption("seven"),
@@ -88,7 +98,10 @@ impl Element {
 
     fn points(&self) -> Vec<(f64, f64)> {
         let pairs = self.get("points").unwrap_or_default().split_whitespace();
-        pairs.map(|p| p.split_once(',').unwrap()).map(|(x, y)| (x.parse().unwrap(), y.parse().unwrap())).collect()
+        pairs
+            .map(|p| p.split_once(',').unwrap())
+            .map(|(x, y)| (x.parse().unwrap(), y.parse().unwrap()))
+            .collect()
     }
 
     /// Left, top, right, bottom; of a text, of its capitals.
@@ -109,11 +122,16 @@ impl Element {
                 }
                 [x - start, y - 0.7 * size, x - start + width, y]
             }
-            "polyline" | "polygon" => self.points().iter().fold([f64::MAX, f64::MAX, f64::MIN, f64::MIN], |b, p| {
-                [b[0].min(p.0), b[1].min(p.1), b[2].max(p.0), b[3].max(p.1)]
-            }),
+            "polyline" | "polygon" => {
+                self.points().iter().fold([f64::MAX, f64::MAX, f64::MIN, f64::MIN], |b, p| {
+                    [b[0].min(p.0), b[1].min(p.1), b[2].max(p.0), b[3].max(p.1)]
+                })
+            }
             _ => {
-                let (x, y) = (self.get("x").map_or(0.0, |_| self.number("x")), self.get("y").map_or(0.0, |_| self.number("y")));
+                let (x, y) = (
+                    self.get("x").map_or(0.0, |_| self.number("x")),
+                    self.get("y").map_or(0.0, |_| self.number("y")),
+                );
                 [x, y, x + self.number("width"), y + self.number("height")]
             }
         }
@@ -156,29 +174,82 @@ fn texts(svg: &str) -> Vec<String> {
     parse(svg).into_iter().filter(|e| e.name == "text").map(|e| e.text).collect()
 }
 
-fn assert_no_texts_overlap(figure: &Figure, what: &str) {
-    let svg = figure.svg();
-    let boxes: Vec<(String, [f64; 4])> =
-        parse(&svg).into_iter().filter(|e| e.name == "text").map(|e| (e.text.clone(), e.bounds())).collect();
-    for (i, (a, p)) in boxes.iter().enumerate() {
-        for (b, q) in &boxes[..i] {
-            let apart = p[0] + ROUNDING >= q[2] || q[0] + ROUNDING >= p[2] || p[1] + ROUNDING >= q[3] || q[1] + ROUNDING >= p[3];
-            assert!(apart, "\"{a}\" {p:?} and \"{b}\" {q:?} overlap: {what}");
+/// No two texts touch, and nothing leaves the page.
+fn assert_legible(figure: &Figure, what: &str) {
+    let elements = parse(&figure.svg());
+    let page: Vec<f64> = elements[0].get("viewBox").unwrap().split(' ').map(|v| v.parse().unwrap()).collect();
+    for element in &elements[1..] {
+        let [left, top, right, bottom] = element.bounds();
+        let inside = left >= 0.0 && top >= 0.0 && right <= page[2] && bottom <= page[3];
+        let (name, text) = (&element.name, &element.text);
+        assert!(inside, "{name} \"{text}\" at {:?} leaves {page:?}: {what}", element.bounds());
+    }
+    let texts: Vec<&Element> = elements.iter().filter(|e| e.name == "text").collect();
+    for (i, a) in texts.iter().enumerate() {
+        for b in &texts[..i] {
+            let (p, q) = (a.bounds(), b.bounds());
+            let beside = p[0] + ROUNDING >= q[2] || q[0] + ROUNDING >= p[2];
+            let above = p[1] + ROUNDING >= q[3] || q[1] + ROUNDING >= p[3];
+            assert!(beside || above, "\"{}\" {p:?} and \"{}\" {q:?} overlap: {what}", a.text, b.text);
         }
     }
 }
 
+/// Advance width of a character in a TrueType font, in units of 1/2048 em, by its `cmap` and `hmtx` tables.
+fn advance(font: &[u8], c: char) -> Option<u16> {
+    let short = |at: usize| u16::from_be_bytes([font[at], font[at + 1]]);
+    let long = |at: usize| (usize::from(short(at)) << 16) | usize::from(short(at + 2));
+    let tables = usize::from(short(4));
+    let table = |name: &[u8]| {
+        (0..tables).map(|i| 12 + 16 * i).find(|at| font[*at..at + 4] == *name).map(|at| long(at + 8))
+    };
+    let cmap = table(b"cmap")?;
+    let maps = (0..usize::from(short(cmap + 2))).map(|i| cmap + long(cmap + 8 + 8 * i));
+    let map = maps.into_iter().find(|at| short(*at) == 4)?;
+    let segments = usize::from(short(map + 6));
+    let code = u16::try_from(u32::from(c)).ok()?;
+    let i = (0..segments).step_by(2).find(|i| short(map + 14 + i) >= code)?;
+    let start = short(map + 16 + segments + i);
+    let (delta, at) = (short(map + 16 + 2 * segments + i), map + 16 + 3 * segments + i);
+    let glyph = match usize::from(short(at)) {
+        _ if code < start => 0,
+        0 => code.wrapping_add(delta),
+        offset => match short(at + offset + 2 * usize::from(code - start)) {
+            0 => 0,
+            glyph => glyph.wrapping_add(delta),
+        },
+    };
+    let last = short(table(b"hhea")? + 34) - 1;
+    (glyph > 0).then(|| short(table(b"hmtx").unwrap_or(0) + 4 * usize::from(glyph.min(last))))
+}
+
 #[test]
-fn no_two_texts_overlap_in_any_kind_of_figure() {
+fn text_is_as_wide_as_in_the_bundled_font() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/export/fonts/LiberationSans-Regular.ttf");
+    let font = std::fs::read(path).unwrap();
+    let exact = (' '..='~').chain('\u{a0}'..='ÿ').chain('Α'..='Ρ').chain('Σ'..='ω');
+    for c in exact.chain("−≤≥≈≠√–‖‘’“”′ℓϵ∂∞∑…—→←".chars()) {
+        let width = advance(&font, c).unwrap_or_else(|| panic!("the font has no {c}"));
+        assert_eq!(text_width(&c.to_string(), 2048.0), f64::from(width), "{c}");
+    }
+    // Where one number stands for many characters, it is the widest, so that layout is on the safe side.
+    for c in ('₀'..='₉').chain("⁴⁵⁶⁷⁸⁹ŵŷẑĉşžłŁŠőű".chars()) {
+        let width = advance(&font, c).unwrap_or_else(|| panic!("the font has no {c}"));
+        assert!(text_width(&c.to_string(), 2048.0) >= f64::from(width), "{c}");
+    }
+}
+
+#[test]
+fn every_kind_of_figure_is_legible_and_inside_its_page() {
     for figure in gallery() {
         for size in SIZES {
-            assert_no_texts_overlap(&figure.clone().size(size), &format!("{size:?} {}", figure.describe()));
+            assert_legible(&figure.clone().size(size), &format!("{size:?} {}", figure.describe()));
         }
     }
 }
 
 #[test]
-fn no_two_texts_overlap_for_random_ranges() {
+fn random_ranges_have_legible_ticks() {
     let seed = Seed::new(3);
     for case in 0..400u64 {
         let draw = |c: u64| seed.stream(case).uniform(c);
@@ -191,35 +262,77 @@ fn no_two_texts_overlap_for_random_ranges() {
             Curve::new("two", &[low, high], &[low, (low + high) / 2.0]),
         ]);
         let figure = figure.unwrap().labels("x", "a name").size(SIZES[case as usize % 3]);
-        assert_no_texts_overlap(&figure, &format!("linear {low} to {high}"));
+        assert_legible(&figure, &format!("linear {low} to {high}"));
         let ends = [wide, wide * 10f64.powf(14.0 * draw(5).powi(2) + 0.05)];
         let figure = curves(&[Curve::new("one", &ends, &ends)]).unwrap().labels("x", "y");
         let figure = figure.size(SIZES[case as usize % 3]).log_x().unwrap().log_y().unwrap();
-        assert_no_texts_overlap(&figure, &format!("logarithmic {ends:?}"));
+        assert_legible(&figure, &format!("logarithmic {ends:?}"));
         // Two axes need at least two numbers each to be read.
         assert!(texts(&figure.svg()).len() >= 2 + 4, "too few ticks for {ends:?}");
+        let values: Vec<f64> = (0..4).map(|c| low + (high - low) * draw(10 + c)).collect();
+        let four = ["one", "two", "three", "four and more"];
+        let figure =
+            bars(&four, &[Bars::new("one", &values), Bars::new("two", &values)]).unwrap().labels("x", "y");
+        assert_legible(&figure.size(SIZES[case as usize % 3]), &format!("bars {values:?}"));
+        let matrix = Array2::from_shape_vec((2, 2), values.clone()).unwrap();
+        let figure = heat(&matrix, &four[..2], &four[2..]).unwrap().labels("x", "y");
+        assert_legible(&figure.size(SIZES[case as usize % 3]), &format!("heat {values:?}"));
     }
 }
 
 #[test]
-fn everything_drawn_stays_inside_the_page() {
-    for figure in gallery() {
+fn awkward_shapes_are_legible_and_inside_their_page() {
+    let long =
+        "a name so long that it cannot possibly fit into any place that a figure has for names ".repeat(4);
+    let x = line(40, -1e7, 1e7);
+    let names = |n: usize| -> Vec<String> { (0..n).map(|i| format!("category number {i}")).collect() };
+    let series =
+        |n: usize| -> Vec<Curve> { (0..n).map(|k| Curve::new(&format!("{k} {long}"), &x, &x)).collect() };
+    let shares = Array2::from_shape_fn((3, 9), |(i, j)| (i * j) as f64 / 16.0);
+    let tall = Array2::from_shape_fn((200, 2), |(i, j)| 1e-7 * (i + j) as f64);
+    let dots = vec![Image::grey(1, 1, &[9]).unwrap().caption("dot"); 300];
+    let wide = Image::grey(64, 2, &[0; 128]).unwrap().caption(&long);
+    let values: Vec<f64> = (0..70).map(|i| f64::from(i) - 20.0).collect();
+    let figures = vec![
+        curves(&series(3)).unwrap().labels(&long, &long).caption(&long),
+        curves(&series(60)).unwrap().labels(&long, &long),
+        curves(&[Curve::new("", &[0.0], &[0.0]), Curve::new(" ", &[0.0], &[0.0])]).unwrap(),
+        curves(&[Curve::new("a", &x, &x), Curve::new("b", &x, &x)]).unwrap().y_range(2e7, 3e7).unwrap(),
+        scatter(&[Points::new(&long, &x, &x), Points::new("b", &x, &x)]).unwrap(),
+        scatter(&[Points::new("next to nothing", &[0.0, 5e-324], &[-1e-300, 1e-310])]).unwrap(),
+        curves(&[Curve::new("all of f64", &[0.0, 1.0], &[1e-249, 1e100])]).unwrap().log_y().unwrap(),
+        curves(&[Curve::new("rounding", &[1e100, 1e100], &[1.0, 1.0 + f64::EPSILON])]).unwrap(),
+        bars(&names(70), &[Bars::new(&long, &values), Bars::new("b", &values)]).unwrap().labels(&long, &long),
+        bars(&[&long, "b"], &[Bars::new("zero", &[0.0, 0.0])]).unwrap(),
+        bars(&["a", "b"], &[Bars::new("negative", &[-1e-9, -3e-9])]).unwrap().labels("", "value"),
+        hist(&[("same", vec![3.0; 9])], 1000).unwrap(),
+        heat(&shares, &names(3), &names(9)).unwrap().annotate(9).unwrap().labels(&long, &long),
+        heat(&tall, &names(200), &names(2)).unwrap(),
+        heat(&Array2::from_elem((1, 1), -5.0), &["one"], &["one"]).unwrap().annotate(1).unwrap(),
+        field(|_, _| 1e-8, (1e6, 1e6 + 1.0), (-1e-6, 1e-6))
+            .unwrap()
+            .levels(&[1e-8])
+            .unwrap()
+            .labels(&long, &long),
+        images(&dots, 100).unwrap(),
+        images(&[wide, dots[0].clone()], 2).unwrap().caption(&long),
+    ];
+    let panels = figures.iter().map(|f| f.clone().caption(&long)).collect::<Vec<_>>();
+    for figure in figures.into_iter().chain([grid(&panels, 4).unwrap().caption(&long)]) {
         for size in SIZES {
-            let svg = figure.clone().size(size).svg();
-            let elements = parse(&svg);
-            let page: Vec<f64> = elements[0].get("viewBox").unwrap().split(' ').map(|v| v.parse().unwrap()).collect();
-            for element in &elements[1..] {
-                let [left, top, right, bottom] = element.bounds();
-                let inside = left >= 0.0 && top >= 0.0 && right <= page[2] && bottom <= page[3];
-                assert!(inside, "{} \"{}\" at {:?} on {page:?}", element.name, element.text, element.bounds());
-            }
+            let what: String = figure.describe().chars().take(80).collect();
+            assert_legible(&figure.clone().size(size), &format!("{size:?} {what}"));
         }
     }
 }
 
 #[test]
 fn a_page_has_its_physical_size() {
-    for (size, width, height) in [(Size::Column, "325.44", "201.60"), (Size::TwoColumn, "662.40", "249.60"), (Size::Screen, "720.00", "403.20")] {
+    for (size, width, height) in [
+        (Size::Column, "325.44", "201.60"),
+        (Size::TwoColumn, "662.40", "249.60"),
+        (Size::Screen, "720.00", "403.20"),
+    ] {
         let svg = gallery()[0].clone().size(size).svg();
         let root = &parse(&svg)[0];
         assert_eq!((root.get("width"), root.get("height")), (Some(width), Some(height)));
@@ -269,8 +382,11 @@ fn what_cannot_be_drawn_is_a_typed_error() {
     assert!(config(curves(&[Curve::new("c", &[1.0, 0.0, 2.0], &y)])));
     assert!(config(curves(&[Curve::new("c", &x, &y).band(&[2.0; 3], &[1.0; 3])])));
     assert!(config(curves(&[Curve::new("c", &x, &y)]).unwrap().log_x()));
+    assert!(config(curves(&[Curve::new("c", &y, &[1.0, 5e-324, 1.0])]).unwrap().log_y()));
+    assert!(config(curves(&[Curve::new("c", &x, &y)]).unwrap().y_range(0.0, 5e-324)));
     assert!(config(curves(&[Curve::new("c", &x, &y)]).unwrap().y_range(2.0, 2.0)));
     assert!(config(curves(&[Curve::new("c", &x, &y)]).unwrap().levels(&[1.0])));
+    assert!(config(heat(&Array2::zeros((1001, 1000)), &vec![""; 1001], &vec![""; 1000])));
     assert!(config(hist(&[("h", &y)], 0)));
     assert!(config(field(|x, _| x, (1.0, 1.0), (0.0, 1.0))));
     let nested = grid(&[curves(&[Curve::new("c", &x, &y)]).unwrap()], 1).unwrap();
@@ -328,13 +444,18 @@ fn a_million_points_keep_their_extremes_and_say_that_they_are_thinned() {
     let elements = parse(&svg);
     let bounds = |e: &Element| (e.bounds()[1], e.bounds()[3]);
     let lines = elements.iter().filter(|e| e.name == "polyline");
-    let (top, bottom) = lines.clone().filter(|e| e.get("stroke") == Some("#0072B2")).map(bounds).next().unwrap();
+    let (top, bottom) =
+        lines.clone().filter(|e| e.get("stroke") == Some("#0072B2")).map(bounds).next().unwrap();
     let axis = lines.filter(|e| e.points().len() == 2 && e.bounds()[0] == e.bounds()[2]).map(bounds);
     let (high, low) = axis.max_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0))).unwrap();
     let padding = 0.05 / 1.1 * (low - high);
     assert!((top - high - padding).abs() < ROUNDING && (low - bottom - padding).abs() < ROUNDING);
 
     let figure = scatter(&[Points::new("cloud", &x, &y)]).unwrap();
+    // A dashed line of noise would be cut into as many pieces as it has pixels.
+    let noise = normals(1, n);
+    let svg = curves(&[Curve::new("noise", &x, &noise).baseline()]).unwrap().size(Size::TwoColumn).svg();
+    assert!(svg.len() < 60_000, "{} bytes", svg.len());
     let svg = figure.svg();
     assert!(svg.len() < 400_000, "{} bytes", svg.len());
     assert!(figure.describe().contains("cloud: 1000000 points, one in 334 drawn"));
@@ -367,7 +488,8 @@ fn roles_look_the_same_wherever_they_stand() {
 #[test]
 fn at_most_four_curves_are_named_at_their_ends_and_more_in_a_legend() {
     let x = line(50, 0.0, 1.0);
-    let list: Vec<Curve> = (0..5).map(|k| Curve::new(&format!("s{k}"), &x, &vec![f64::from(k); 50])).collect();
+    let list: Vec<Curve> =
+        (0..5).map(|k| Curve::new(&format!("s{k}"), &x, &vec![f64::from(k); 50])).collect();
     let places = |n: usize| -> Vec<[f64; 4]> {
         let svg = curves(&list[..n]).unwrap().svg();
         parse(&svg).iter().filter(|e| e.text.starts_with('s')).map(Element::bounds).collect()
@@ -382,7 +504,8 @@ fn at_most_four_curves_are_named_at_their_ends_and_more_in_a_legend() {
 #[test]
 fn labels_are_escaped_and_come_back() {
     let name = "a <b> & \"c\" 'd'";
-    let figure = curves(&[Curve::new("x", &[0.0, 1.0], &[0.0, 1.0])]).unwrap().labels(name, "tab\tand\u{1}control");
+    let figure =
+        curves(&[Curve::new("x", &[0.0, 1.0], &[0.0, 1.0])]).unwrap().labels(name, "tab\tand\u{1}control");
     let svg = figure.svg();
     assert!(texts(&svg).iter().any(|t| t == name));
     assert!(parse(&svg)[0].get("aria-label").unwrap().contains(name));
@@ -400,7 +523,8 @@ fn contour_of_a_circle_has_its_radius() {
             1.5 - 3.0 * (p.1 - image[1]) / (image[3] - image[1]),
         )
     };
-    let circle = elements.iter().filter(|e| e.name == "polyline").max_by_key(|e| e.points().len()).unwrap().points();
+    let circle =
+        elements.iter().filter(|e| e.name == "polyline").max_by_key(|e| e.points().len()).unwrap().points();
     assert!(circle.len() > 100);
     assert!((circle[0].0 - circle[circle.len() - 1].0).abs() <= ROUNDING, "the line closes");
     for p in circle {
@@ -449,7 +573,8 @@ fn unbase64(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for four in text.as_bytes().chunks(4) {
         let kept = four.iter().filter(|c| **c != b'=').count();
-        let word = four.iter().fold(0u32, |w, c| (w << 6) | if *c == b'=' { 0 } else { u32::from(value(*c)) });
+        let word =
+            four.iter().fold(0u32, |w, c| (w << 6) | if *c == b'=' { 0 } else { u32::from(value(*c)) });
         bytes.extend(&word.to_be_bytes()[1..kept]);
     }
     bytes
@@ -515,8 +640,8 @@ fn save_writes_picture_numbers_and_record() {
     let figure = small().record(&run).config("note", "extra");
     let saved = figure.save(stem.to_str().unwrap()).unwrap();
     let read = |kind: &str| std::fs::read_to_string(format!("{}.{kind}", stem.display())).unwrap();
-    assert_eq!(saved.paths.len(), 3);
-    assert!(saved.paths.iter().all(|p| p.is_file()));
+    assert_eq!(saved.paths().len(), 3);
+    assert!(saved.paths().iter().all(|p| p.is_file()));
     assert_eq!((read("svg"), read("csv")), (figure.svg(), figure.csv()));
     let record = Record::load(format!("{}.json", stem.display())).unwrap();
     assert_eq!((record.seed, record.provenance.device.as_str()), (Some(Seed::new(42)), "cpu"));
@@ -562,7 +687,8 @@ fn a_full_disk_leaves_nothing_half_written_and_the_earlier_set_whole() {
     let folder = tempfile::tempdir().unwrap();
     let stem = folder.path().join("figure");
     small().save(stem.to_str().unwrap()).unwrap();
-    let read = || ["svg", "csv", "json"].map(|kind| std::fs::read(format!("{}.{kind}", stem.display())).unwrap());
+    let read =
+        || ["svg", "csv", "json"].map(|kind| std::fs::read(format!("{}.{kind}", stem.display())).unwrap());
     let before = read();
     in_child("full disk", folder.path(), &[]);
     assert_eq!(read(), before);
@@ -607,9 +733,10 @@ fn child() {
         }
         "export" => {
             let saved = small().save("bare").unwrap();
-            let kinds: Vec<_> = saved.paths.iter().map(|p| p.extension().unwrap().to_str().unwrap()).collect();
+            let kinds: Vec<_> =
+                saved.paths().iter().map(|p| p.extension().unwrap().to_str().unwrap()).collect();
             assert_eq!(kinds, ["svg", "csv", "json", "pdf", "png"]);
-            assert!(saved.paths.iter().all(|p| p.is_file() && p.starts_with(folder.join("figures"))));
+            assert!(saved.paths().iter().all(|p| p.is_file() && p.starts_with(folder.join("figures"))));
         }
         "export fails" => match small().save("bare") {
             Err(Error::Io { source, .. }) => assert_eq!(source.to_string(), "the font is gone"),

@@ -53,8 +53,13 @@ fn candle_from_elsewhere_is_found_in_manifest_and_memory() {
 
 #[test]
 fn unknown_and_unstarted_kernels_are_told_apart() {
-    assert!(problem(Evidence { kernel_version: Some("0.1.0".into()), ..good() }).contains("0.1.0 is not supported"));
-    assert!(problem(Evidence { kernel_version: None, ..good() }).contains("not started with lastlayer's kernel"));
+    assert!(
+        problem(Evidence { kernel_version: Some("0.1.0".into()), ..good() })
+            .contains("0.1.0 is not supported")
+    );
+    assert!(
+        problem(Evidence { kernel_version: None, ..good() }).contains("not started with lastlayer's kernel")
+    );
 }
 
 #[test]
@@ -62,7 +67,12 @@ fn an_ordinary_program_passes_and_shows_its_set_up() -> Result<()> {
     let setup = kernel_check(&Device::Cpu, Seed::new(7))?;
     assert_eq!(setup.kernel, None);
     let text = setup.table().markdown();
-    for part in ["| device | cpu |", "| kernel | none (ordinary program) |", "| candle-core | 0.11.1 |", "| seed | 7 |"] {
+    for part in [
+        "| device | cpu |",
+        "| kernel | none (ordinary program) |",
+        "| candle-core | 0.11.1 |",
+        "| seed | 7 |",
+    ] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
     Ok(())

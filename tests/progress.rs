@@ -8,7 +8,10 @@ use std::time::Duration;
 fn a_line_tells_count_note_time_and_rest() -> Result<()> {
     let mut p = Progress::with("train", 20, Show::Silent)?;
     (0..5).for_each(|_| p.step(""));
-    assert_eq!(p.line("loss 0.31", Duration::from_secs(12)), "train  5/20  loss 0.31  12 s elapsed, about 36 s left");
+    assert_eq!(
+        p.line("loss 0.31", Duration::from_secs(12)),
+        "train  5/20  loss 0.31  12 s elapsed, about 36 s left"
+    );
     (0..15).for_each(|_| p.step(""));
     assert_eq!(p.line("", Duration::from_secs(75)), "train 20/20  1:15 min elapsed");
     Ok(())

@@ -87,7 +87,10 @@ fn a_full_disk_leaves_the_earlier_record_whole() {
         }
         let big = sample("run", 2.0).result("text", "x".repeat(100_000));
         let error = big.save(&folder).unwrap_err();
-        assert!(matches!(&error, Error::Io { .. }) && error.to_string().contains("disk is not full"), "{error}");
+        assert!(
+            matches!(&error, Error::Io { .. }) && error.to_string().contains("disk is not full"),
+            "{error}"
+        );
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -50,7 +50,10 @@ fn uniform_and_normal_have_their_moments() {
     let (mean, variance) = moments(&(0..n).map(|c| s.uniform(c)).collect::<Vec<_>>());
     assert!((mean - 0.5).abs() < se * (1.0f64 / 12.0).sqrt(), "uniform mean {mean}");
     // var(u²-type estimate) = (1/80 − 1/144)
-    assert!((variance - 1.0 / 12.0).abs() < se * (1.0f64 / 80.0 - 1.0 / 144.0).sqrt(), "uniform variance {variance}");
+    assert!(
+        (variance - 1.0 / 12.0).abs() < se * (1.0f64 / 80.0 - 1.0 / 144.0).sqrt(),
+        "uniform variance {variance}"
+    );
     let (mean, variance) = moments(&(0..n).map(|c| s.normal(c)).collect::<Vec<_>>());
     assert!(mean.abs() < se, "normal mean {mean}");
     assert!((variance - 1.0).abs() < se * 2f64.sqrt(), "normal variance {variance}");
@@ -62,7 +65,13 @@ fn normal_quantiles_match_the_tables() {
     let n = 1_000_000usize;
     let mut z: Vec<f64> = (0..n as u64).map(|c| Seed::new(5).normal(c)).collect();
     z.sort_by(f64::total_cmp);
-    for (p, want) in [(0.001, -3.090232306167813), (0.025, -1.959963984540054), (0.5, 0.0), (0.975, 1.959963984540054), (0.999, 3.090232306167813)] {
+    for (p, want) in [
+        (0.001, -3.090232306167813),
+        (0.025, -1.959963984540054),
+        (0.5, 0.0),
+        (0.975, 1.959963984540054),
+        (0.999, 3.090232306167813),
+    ] {
         let got = z[(p * n as f64) as usize];
         let density = (-want * want / 2.0f64).exp() / (2.0 * std::f64::consts::PI).sqrt();
         let se = (p * (1.0 - p) / n as f64).sqrt() / density;

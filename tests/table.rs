@@ -13,7 +13,10 @@ fn sample() -> Table {
 #[test]
 fn a_row_needs_one_cell_per_column() {
     let error = Table::new(&["a", "b"]).row(vec![1.0]).unwrap_err();
-    assert!(matches!(error, Error::Shape { .. }) && error.to_string().contains("one per column (a, b)"), "{error}");
+    assert!(
+        matches!(error, Error::Shape { .. }) && error.to_string().contains("one per column (a, b)"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -36,7 +39,9 @@ fn markdown_has_a_rule_and_escapes_bars() {
 #[test]
 fn latex_is_booktabs_and_escapes_commands() {
     let text = sample().latex();
-    assert!(text.contains("\\begin{tabular}{lrr}") && text.contains("\\toprule") && text.contains("\\bottomrule"));
+    assert!(
+        text.contains("\\begin{tabular}{lrr}") && text.contains("\\toprule") && text.contains("\\bottomrule")
+    );
     assert!(text.contains("ours \\& $<$theirs$>$ & 0.1235 $\\pm$ 0.0067 & 10 \\\\"), "{text}");
     assert!(text.contains("FNR at 5 \\%"));
 }

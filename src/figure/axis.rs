@@ -2,6 +2,9 @@
 
 use super::font::{Label, text_width};
 
+/// What a linear axis takes for zero: below it, powers of ten and their quotients leave the range of f64.
+pub(super) const SMALLEST: f64 = 1e-100;
+
 /// How numbers become lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scale {
@@ -44,13 +47,15 @@ impl Span {
             return Span { scale, low: 10f64.powf(a - pad), high: 10f64.powf(b + pad) };
         }
         let size = low.abs().max(high.abs());
+        if size < SMALLEST {
+            return Span { scale, low: -1.0, high: 1.0 };
+        }
         // A constant, up to rounding, gets a range around it in which it can be read.
-        let same = high - low <= 1e-12 * size;
-        let pad = if size == 0.0 { 1.0 } else if same { 0.1 * size } else { pad * (high - low) };
-        // Padding must not suggest negative values of something that has none.
-        let floor = |padded: f64, data: f64| if data >= 0.0 { padded.max(0.0) } else { padded };
-        let ceiling = |padded: f64, data: f64| if data <= 0.0 && size > 0.0 { padded.min(0.0) } else { padded };
-        Span { scale, low: floor(low - pad, if size == 0.0 { -1.0 } else { low }), high: ceiling(high + pad, high) }
+        let pad = if high - low <= 1e-12 * size { 0.1 * size } else { pad * (high - low) };
+        // Padding must not suggest values of the other sign.
+        let low = if low >= 0.0 { (low - pad).max(0.0) } else { low - pad };
+        let high = if high <= 0.0 { (high + pad).min(0.0) } else { high + pad };
+        Span { scale, low, high }
     }
 
     /// Place of a value along the axis, 0 at its start and 1 at its end.
@@ -85,7 +90,7 @@ impl Ticks {
 
 /// Ticks for an axis of a length in pixels: as many as read well, and never two labels that touch.
 ///
-/// Checked by `tests/figure.rs::no_two_texts_overlap_for_random_ranges`.
+/// Checked by `tests/figure.rs::random_ranges_have_legible_ticks`.
 pub(super) fn ticks(span: &Span, length: f64, size: f64, way: Way) -> Ticks {
     let fits = |ticks: &Ticks| {
         ticks.marks.windows(2).all(|pair| {

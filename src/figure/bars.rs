@@ -1,10 +1,10 @@
 //! Bars in groups, upright or, where the names of the categories are long, lying.
 
-use super::axis::{Axis, Span, Way, short, ticks};
-use super::canvas::{Anchor, Canvas, INK};
+use super::axis::{Axis, Scale, Span, Way, short, ticks};
+use super::canvas::{Anchor, Canvas, INK, WHITE};
 use super::font::{CAP, fit, text_width, wrap};
 use super::geometry::{Point, Rect};
-use super::panel::{Frame, Key, Theme, below, beside, draw_across, draw_up, hatched, is_log, legend};
+use super::panel::{Frame, Key, Theme, below, beside, draw_across, draw_up, hatched, label_room, legend};
 use super::panel::{name_across, name_up};
 use super::save::Entry;
 use super::series::{Bars, Look, check_some, extent, looks};
@@ -37,7 +37,11 @@ const FILLED: f64 = 0.76;
 impl Groups {
     /// Smallest and largest value, whiskers included.
     pub fn bounds(&self) -> (f64, f64) {
-        let sides = self.series.iter().filter_map(|b| b.interval.as_ref()).flat_map(|(low, high)| low.iter().chain(high));
+        let sides = self
+            .series
+            .iter()
+            .filter_map(|b| b.interval.as_ref())
+            .flat_map(|(low, high)| low.iter().chain(high));
         extent(self.series.iter().flat_map(|b| &b.values).chain(sides))
     }
 
@@ -46,9 +50,10 @@ impl Groups {
         let looks = looks(self.series.iter().map(|b| b.role));
         let entries: Vec<(&str, Look)> =
             self.series.iter().map(|b| b.name.as_str()).zip(looks.iter().copied()).collect();
-        let outer = if entries.len() > 1 { legend(canvas, outer, theme, &entries, Key::Swatch) } else { outer };
+        let outer =
+            if entries.len() > 1 { legend(canvas, outer, theme, &entries, Key::Swatch) } else { outer };
         let (low, high) = self.bounds();
-        let reach = if is_log(values) { (low, high) } else { (low.min(0.0), high.max(0.0)) };
+        let reach = if values.scale == Scale::Log { (low, high) } else { (low.min(0.0), high.max(0.0)) };
         let span = Span::over(values, reach, 0.05);
         match self.upright(canvas, outer, theme, names, values, span) {
             Some(frame) => self.draw_bars(canvas, theme, &frame, &looks, true),
@@ -72,8 +77,8 @@ impl Groups {
         let size = theme.text;
         let top = outer.top + 0.5 * size;
         let named = !names.label.is_empty();
-        let marks = ticks(&span, outer.bottom - below(size, named) - top, size, Way::Up);
-        let left = outer.left + beside(size, &values.label, marks.widest(size));
+        let (widest, shared) = label_room(&span, outer.bottom - below(size, named) - top, theme);
+        let left = outer.left + beside(size, &values.label, widest);
         let slot = (outer.right - 2.0 - left) / self.categories.len() as f64;
         let room = slot - 0.6 * size;
         let words_fit = |c: &String| c.split_whitespace().all(|word| text_width(word, size) <= room);
@@ -83,9 +88,9 @@ impl Groups {
             return None;
         }
         let bottom = outer.bottom - below(size, named) - (tallest - 1) as f64 * 1.15 * size;
-        let top = if marks.shared.is_some() { outer.top + 1.45 * size } else { top };
+        let top = if shared > 0.0 { outer.top + 1.45 * size } else { top };
         let area = Rect { left, top, right: outer.right - 2.0, bottom };
-        let x = Span { low: 0.0, high: self.categories.len() as f64, scale: super::axis::Scale::Linear };
+        let x = Span { low: 0.0, high: self.categories.len() as f64, scale: Scale::Linear };
         let frame = Frame { area, x, y: span };
         draw_up(canvas, outer, theme, &frame, &values.label, true);
         for (i, lines) in lines.iter().enumerate() {
@@ -99,9 +104,18 @@ impl Groups {
     }
 
     /// Axes of lying bars, with the names at the left.
-    fn lying(&self, canvas: &mut Canvas, outer: Rect, theme: &Theme, names: &Axis, values: &Axis, span: Span) -> Frame {
+    fn lying(
+        &self,
+        canvas: &mut Canvas,
+        outer: Rect,
+        theme: &Theme,
+        names: &Axis,
+        values: &Axis,
+        span: Span,
+    ) -> Frame {
         let size = theme.text;
-        let widest = self.categories.iter().map(|c| text_width(c, size)).fold(0.0, f64::max).min(0.4 * outer.width());
+        let widest =
+            self.categories.iter().map(|c| text_width(c, size)).fold(0.0, f64::max).min(0.4 * outer.width());
         let mut area = Rect { left: outer.left + beside(size, &names.label, widest), ..outer };
         area.top += 2.0;
         area.right -= 2.0;
@@ -113,12 +127,12 @@ impl Groups {
                 area.right -= (end - outer.right + 1.0).max(0.0);
             }
         }
-        let y = Span { low: 0.0, high: self.categories.len() as f64, scale: super::axis::Scale::Linear };
+        let y = Span { low: 0.0, high: self.categories.len() as f64, scale: Scale::Linear };
         let frame = Frame { area, x: span, y };
         draw_across(canvas, outer, theme, &frame, &values.label, true);
         let slot = area.height() / self.categories.len() as f64;
         // When even lying names would touch, every k-th is written.
-        let step = (1.15 * size / slot).ceil().max(1.0) as usize;
+        let step = (size / slot).ceil().max(1.0) as usize;
         for (i, name) in self.categories.iter().enumerate().step_by(step) {
             let at = (area.left - 6.0, area.top + (i as f64 + 0.5) * slot);
             canvas.text_middle(&fit(name, size, widest), at, Anchor::End, size, INK);
@@ -130,7 +144,8 @@ impl Groups {
     fn draw_bars(&self, canvas: &mut Canvas, theme: &Theme, frame: &Frame, looks: &[Look], upright: bool) {
         let span = if upright { frame.y } else { frame.x };
         let area = frame.area;
-        let (long, high) = if upright { (area.width(), area.height()) } else { (area.height(), area.width()) };
+        let (long, high) =
+            if upright { (area.width(), area.height()) } else { (area.height(), area.width()) };
         let slot = long / self.categories.len() as f64;
         let width = FILLED * slot / self.series.len() as f64;
         // From a place along the names and a value to the picture.
@@ -148,7 +163,7 @@ impl Groups {
                 hatched(canvas, Rect { left, right, top: a.1.min(b.1), bottom: a.1.max(b.1) }, look);
                 if let Some((low, top)) = &series.interval {
                     let (middle, cap) = (start + width / 2.0, (0.2 * width).min(3.0));
-                    for (pen, color) in [(2.4, super::canvas::WHITE), (0.9, INK)] {
+                    for (pen, color) in [(2.4, WHITE), (0.9, INK)] {
                         canvas.line(&[at(middle, low[i]), at(middle, top[i])], color, pen * theme.line / 1.2);
                     }
                     for end in [low[i], top[i]] {
@@ -164,7 +179,11 @@ impl Groups {
         let each = self.series.iter().map(|b| {
             let values = self.categories.iter().zip(&b.values).map(|(c, v)| format!("{c} {}", short(*v)));
             let shown: Vec<String> = values.take(12).collect();
-            let more = if b.values.len() > 12 { format!(", and {} more", b.values.len() - 12) } else { String::new() };
+            let more = if b.values.len() > 12 {
+                format!(", and {} more", b.values.len() - 12)
+            } else {
+                String::new()
+            };
             format!("{}: {}{more}", b.name, shown.join(", "))
         });
         each.collect::<Vec<_>>().join("; ")
@@ -173,10 +192,10 @@ impl Groups {
     pub fn rows(&self, emit: &mut dyn FnMut(&[Entry])) {
         for b in &self.series {
             for (i, (category, value)) in self.categories.iter().zip(&b.values).enumerate() {
-                let side = |part: fn(&(Vec<f64>, Vec<f64>)) -> &Vec<f64>| {
-                    b.interval.as_ref().map_or(Entry::Empty, |pair| Entry::Number(part(pair)[i]))
-                };
-                emit(&[Entry::Text(category), Entry::Text(&b.name), Entry::Number(*value), side(|p| &p.0), side(|p| &p.1)]);
+                let pair =
+                    b.interval.as_ref().map(|(low, high)| (Entry::Number(low[i]), Entry::Number(high[i])));
+                let (low, high) = pair.unwrap_or((Entry::Empty, Entry::Empty));
+                emit(&[Entry::Text(category), Entry::Text(&b.name), Entry::Number(*value), low, high]);
             }
         }
     }

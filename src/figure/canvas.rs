@@ -25,6 +25,9 @@ const FAMILY: &str = "Liberation Sans, Arimo, Arial, Helvetica, sans-serif";
 /// Drawing units per pixel.
 const UNITS: f64 = 10.0;
 
+/// Pixels of line up to which dashes are cut: several times across a full page.
+const LONGEST_DASHED: f64 = 6000.0;
+
 /// Where a text stands relative to its point.
 #[derive(Clone, Copy)]
 pub(super) enum Anchor {
@@ -33,7 +36,7 @@ pub(super) enum Anchor {
     End,
 }
 
-/// Shape of a data point; in this order markers differ most, also in print.
+/// Number of shapes of data points; series take them in order, the most different first.
 pub(super) const MARKERS: usize = 8;
 
 pub(super) struct Canvas<'a> {
@@ -43,7 +46,11 @@ pub(super) struct Canvas<'a> {
 }
 
 /// Draws a picture of a size in pixels, on white, and returns it as SVG.
-pub(super) fn render((width, height): (f64, f64), description: &str, draw: impl FnOnce(&mut Canvas)) -> String {
+pub(super) fn render(
+    (width, height): (f64, f64),
+    description: &str,
+    draw: impl FnOnce(&mut Canvas),
+) -> String {
     let mut text = String::new();
     let size = (unit(width) as u32, unit(height) as u32);
     let images = {
@@ -97,9 +104,11 @@ impl Canvas<'_> {
         }
     }
 
-    /// Line with a dash pattern, pieces of line and gap in pixels; the backend has none, so we cut the line.
+    /// Line with a dash pattern, pieces of line and gap in pixels; the backend has none, so we cut the line. A line
+    /// that fills an area (noise) stays whole: no pattern would show, and the pieces would be many.
     pub fn dashed(&mut self, points: &[Point], color: Rgb, width: f64, pattern: &[f64]) {
-        if pattern.is_empty() {
+        let length: f64 = points.windows(2).map(|p| (p[1].0 - p[0].0).hypot(p[1].1 - p[0].1)).sum();
+        if pattern.is_empty() || length > LONGEST_DASHED {
             return self.line(points, color, width);
         }
         for piece in dashes(points, pattern) {
@@ -184,7 +193,8 @@ impl Canvas<'_> {
                 return;
             }
             5 | 6 => {
-                let arms = if kind % MARKERS == 5 { [(1.2, 0.0), (0.0, 1.2)] } else { [(0.9, 0.9), (0.9, -0.9)] };
+                let arms =
+                    if kind % MARKERS == 5 { [(1.2, 0.0), (0.0, 1.2)] } else { [(0.9, 0.9), (0.9, -0.9)] };
                 for (width, color) in [(2.6, WHITE), (1.2, color)].into_iter().skip(usize::from(!halo)) {
                     for (u, v) in arms {
                         self.line(&ring(&[(-u, -v), (u, v)]), color, width);

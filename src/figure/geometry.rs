@@ -22,9 +22,10 @@ impl Rect {
     }
 
     pub fn contains(&self, (x, y): Point) -> bool {
-        // Half a tenth of a pixel of grace, because the ends of an axis are computed in floating point.
-        let (dx, dy) = (0.05, 0.05);
-        x >= self.left - dx && x <= self.right + dx && y >= self.top - dy && y <= self.bottom + dy
+        // Half of what the canvas can draw, because the ends of an axis are computed in floating point.
+        let grace = 0.05;
+        let across = (self.left - grace..=self.right + grace).contains(&x);
+        across && (self.top - grace..=self.bottom + grace).contains(&y)
     }
 }
 
@@ -49,7 +50,8 @@ pub(super) fn clip_line(points: &[Point], area: Rect) -> Vec<Vec<Point>> {
 pub(super) fn clip_segment(a: Point, b: Point, area: Rect) -> Option<(Point, Point)> {
     let (dx, dy) = (b.0 - a.0, b.1 - a.1);
     let (mut from, mut to) = (0.0f64, 1.0f64);
-    let sides = [(-dx, a.0 - area.left), (dx, area.right - a.0), (-dy, a.1 - area.top), (dy, area.bottom - a.1)];
+    let sides =
+        [(-dx, a.0 - area.left), (dx, area.right - a.0), (-dy, a.1 - area.top), (dy, area.bottom - a.1)];
     for (speed, room) in sides {
         if speed == 0.0 {
             if room < 0.0 {
@@ -71,12 +73,8 @@ pub(super) fn clip_segment(a: Point, b: Point, area: Rect) -> Option<(Point, Poi
 
 /// The part of a polygon inside a rectangle (Sutherland and Hodgman).
 pub(super) fn clip_polygon(points: &[Point], area: Rect) -> Vec<Point> {
-    let sides: [(f64, f64, f64); 4] = [
-        (1.0, 0.0, area.left),
-        (-1.0, 0.0, -area.right),
-        (0.0, 1.0, area.top),
-        (0.0, -1.0, -area.bottom),
-    ];
+    let sides: [(f64, f64, f64); 4] =
+        [(1.0, 0.0, area.left), (-1.0, 0.0, -area.right), (0.0, 1.0, area.top), (0.0, -1.0, -area.bottom)];
     let mut kept = points.to_vec();
     for (u, v, limit) in sides {
         let depth = |p: Point| u * p.0 + v * p.1 - limit;
@@ -169,16 +167,16 @@ pub(super) fn contour(values: &[f64], columns: usize, level: f64) -> Vec<Vec<Poi
             let corners = [(c, r), (c + 1, r), (c + 1, r + 1), (c, r + 1)];
             // An edge has one number, whichever cell looks at it: twice its first sample, plus one if it is vertical.
             let edges = [(0, 1, 2 * (r * columns + c)), (1, 2, 2 * (r * columns + c + 1) + 1)];
-            let edges = edges.into_iter().chain([
-                (3, 2, 2 * ((r + 1) * columns + c)),
-                (0, 3, 2 * (r * columns + c) + 1),
-            ]);
+            let edges = edges
+                .into_iter()
+                .chain([(3, 2, 2 * ((r + 1) * columns + c)), (0, 3, 2 * (r * columns + c) + 1)]);
             let crossed: Vec<(usize, Point)> = edges
                 .filter_map(|(i, j, name)| {
                     let ((ci, ri), (cj, rj)) = (corners[i], corners[j]);
                     let (a, b) = (at(ci, ri), at(cj, rj));
                     let t = a / (a - b);
-                    let place = (ci as f64 + t * (cj as f64 - ci as f64), ri as f64 + t * (rj as f64 - ri as f64));
+                    let place =
+                        (ci as f64 + t * (cj as f64 - ci as f64), ri as f64 + t * (rj as f64 - ri as f64));
                     ((a < 0.0) != (b < 0.0)).then_some((name, place))
                 })
                 .collect();

@@ -7,23 +7,32 @@ use super::canvas::{Anchor, Canvas, INK, Rgb, WHITE, cividis};
 use super::font::{CAP, fit, text_width};
 use super::geometry::{Point, Rect, clip_line, contour};
 use super::lines::{draw_points, points_legend};
-use super::panel::{COLOR_BAR, Theme, below, color_bar, color_bar_room, contrast, frame, name_across, name_up};
+use super::panel::{
+    COLOR_BAR, Theme, below, color_bar, color_bar_room, contrast, frame, name_across, name_up,
+};
 use super::png::Pixels;
 use super::save::Entry;
 use super::series::{Points, check_numbers, extent};
-use super::{Chart, Figure};
+use super::{Chart, Figure, checked_range};
 use crate::error::{Error, Result, ensure_shape};
 
 /// Most cells drawn as vector rectangles; a larger matrix is one image, or the SVG would be huge.
 const MOST_CELLS: usize = 4096;
+/// Beyond this a matrix has more cells than any page has dots.
+const MOST_VALUES: usize = 1_000_000;
 /// Samples of a field across and upwards: a third of a pixel column of print each.
 const SAMPLES: (usize, usize) = (121, 81);
 
 /// Matrix in colour, first row on top, with named rows and columns and a colour bar.
 ///
 /// `figure.annotate(decimals)` writes the values into the cells.
-/// Fails: `Shape` if the matrix is empty or the names do not match it, `Config` if a value is not finite.
+/// Fails: `Shape` if the matrix is empty or the names do not match it, `Config` if a value is not finite or there are
+/// more than a million.
 pub fn heat<S: AsRef<str>>(values: &Array2<f64>, rows: &[S], columns: &[S]) -> Result<Figure> {
+    if values.len() > MOST_VALUES {
+        let got = format!("{} by {} cells", values.nrows(), values.ncols());
+        return Err(Error::config("matrix", got, "at most a million cells; average blocks of it first"));
+    }
     let cells: Vec<f64> = values.iter().copied().collect();
     check_numbers("matrix", &cells)?;
     ensure_shape("names of the rows", values.nrows(), rows.len())?;
@@ -39,7 +48,11 @@ pub fn heat<S: AsRef<str>>(values: &Array2<f64>, rows: &[S], columns: &[S]) -> R
 pub fn field(f: impl Fn(f64, f64) -> f64, x: (f64, f64), y: (f64, f64)) -> Result<Figure> {
     let place = |(low, high): (f64, f64), i: usize, n: usize| low + (high - low) * i as f64 / (n - 1) as f64;
     let (columns, rows) = SAMPLES;
-    field_grid(&Array2::from_shape_fn((rows, columns), |(r, c)| f(place(x, c, columns), place(y, r, rows))), x, y)
+    field_grid(
+        &Array2::from_shape_fn((rows, columns), |(r, c)| f(place(x, c, columns), place(y, r, rows))),
+        x,
+        y,
+    )
 }
 
 /// Field from its values on a regular grid: row `i`, column `j` is the value at the i-th y and the j-th x, both
@@ -48,14 +61,14 @@ pub fn field(f: impl Fn(f64, f64) -> f64, x: (f64, f64), y: (f64, f64)) -> Resul
 /// Fails: as [`field`], and `Shape` if the grid has fewer than two rows or columns.
 pub fn field_grid(values: &Array2<f64>, x: (f64, f64), y: (f64, f64)) -> Result<Figure> {
     for (name, (low, high)) in [("x", x), ("y", y)] {
-        check_numbers(&format!("{name} range of the field"), &[low, high])?;
-        if low >= high {
-            let got = format!("{low} to {high}");
-            return Err(Error::config(format!("{name} range of the field"), got, "a low end below the high end"));
-        }
+        checked_range(&format!("{name} of the field"), low, high, Scale::Linear)?;
     }
     if values.nrows() < 2 || values.ncols() < 2 {
-        return Err(Error::shape("values of the field", "at least 2 rows and 2 columns", format!("{:?}", values.dim())));
+        return Err(Error::shape(
+            "values of the field",
+            "at least 2 rows and 2 columns",
+            format!("{:?}", values.dim()),
+        ));
     }
     let cells: Vec<f64> = values.iter().copied().collect();
     check_numbers("values of the field", &cells)?;
@@ -109,7 +122,7 @@ impl Heat {
         if let Some(decimals) = self.decimals {
             self.annotate(canvas, area, theme, &span, decimals);
         }
-        let sparse = |room: f64| (1.15 * size / room).ceil().max(1.0) as usize;
+        let sparse = |room: f64| (size / room).ceil().max(1.0) as usize;
         for (i, name) in self.rows.iter().enumerate().step_by(sparse(row)) {
             let at = (area.left - 4.0, area.top + (i as f64 + 0.5) * row);
             canvas.text_middle(&fit(name, size, row_width), at, Anchor::End, size, INK);
@@ -156,7 +169,10 @@ impl Heat {
             return;
         };
         for (i, text) in texts.iter().enumerate() {
-            let at = (area.left + ((i % columns) as f64 + 0.5) * column, area.top + ((i / columns) as f64 + 0.5) * row);
+            let at = (
+                area.left + ((i % columns) as f64 + 0.5) * column,
+                area.top + ((i / columns) as f64 + 0.5) * row,
+            );
             canvas.text_middle(text, at, Anchor::Middle, size, contrast(span.part(self.cells[i])));
         }
     }
@@ -165,10 +181,15 @@ impl Heat {
         let (low, high) = extent(self.cells.iter());
         let place = |value: f64| {
             let i = self.cells.iter().position(|v| *v == value).unwrap_or_default();
-            format!("row {}, column {}", self.rows[i / self.columns.len()], self.columns[i % self.columns.len()])
+            format!(
+                "row {}, column {}",
+                self.rows[i / self.columns.len()],
+                self.columns[i % self.columns.len()]
+            )
         };
         let (rows, columns) = (self.rows.len(), self.columns.len());
-        let (least, most) = (format!("{} at {}", short(low), place(low)), format!("{} at {}", short(high), place(high)));
+        let (least, most) =
+            (format!("{} at {}", short(low), place(low)), format!("{} at {}", short(high), place(high)));
         format!("{rows} rows and {columns} columns, from {least} to {most}")
     }
 
@@ -186,7 +207,8 @@ impl Heat {
 
 impl Surface {
     pub fn draw(&self, canvas: &mut Canvas, outer: Rect, theme: &Theme, [x, y]: [&Axis; 2]) {
-        let outer = if self.points.len() > 1 { points_legend(canvas, outer, theme, &self.points) } else { outer };
+        let outer =
+            if self.points.len() > 1 { points_legend(canvas, outer, theme, &self.points) } else { outer };
         let span = Span::over(&Axis::default(), extent(self.cells.iter()), 0.0);
         let (bar, above) = color_bar_room(&span, outer.height() - below(theme.text, true), theme);
         let panel = Rect { top: outer.top + above, ..outer };
@@ -206,7 +228,7 @@ impl Surface {
                 }
             }
         }
-        draw_points(canvas, &frame, theme, &self.points);
+        draw_points(canvas, &frame, theme, &self.points, true);
         let left = area.right + 8.0;
         color_bar(canvas, Rect { left, right: left + COLOR_BAR, ..area }, theme, &span, &self.levels);
     }
@@ -214,7 +236,8 @@ impl Surface {
     /// The field at every second pixel of the area, between the samples by bilinear interpolation; the viewer
     /// smooths the rest, and the file stays small.
     fn pixels(&self, area: Rect, span: &Span) -> Pixels {
-        let (width, height) = ((area.width() / 2.0).max(2.0) as usize, (area.height() / 2.0).max(2.0) as usize);
+        let (width, height) =
+            ((area.width() / 2.0).max(2.0) as usize, (area.height() / 2.0).max(2.0) as usize);
         let rows = self.cells.len() / self.columns;
         let mut rgb = Vec::with_capacity(3 * width * height);
         let place = |i: usize, pixels: usize, samples: usize| {
@@ -252,9 +275,11 @@ impl Surface {
 
     pub fn rows(&self, emit: &mut dyn FnMut(&[Entry])) {
         let rows = self.cells.len() / self.columns;
-        let place = |(low, high): (f64, f64), i: usize, n: usize| low + (high - low) * i as f64 / (n - 1) as f64;
+        let place =
+            |(low, high): (f64, f64), i: usize, n: usize| low + (high - low) * i as f64 / (n - 1) as f64;
         for (i, value) in self.cells.iter().enumerate() {
-            let (x, y) = (place(self.x, i % self.columns, self.columns), place(self.y, i / self.columns, rows));
+            let (x, y) =
+                (place(self.x, i % self.columns, self.columns), place(self.y, i / self.columns, rows));
             emit(&[Entry::Text("field"), Entry::Number(x), Entry::Number(y), Entry::Number(*value)]);
         }
         for points in &self.points {

@@ -1,7 +1,7 @@
 //! Contact sheets of small images.
 
 use super::canvas::{Anchor, Canvas, GRID, INK};
-use super::font::fit;
+use super::font::wrap;
 use super::geometry::Rect;
 use super::panel::Theme;
 use super::png::Pixels;
@@ -52,7 +52,8 @@ fn check_sides(width: usize, height: usize) -> Result<()> {
 
 /// Contact sheet: images side by side, pixels kept sharp, captions under them.
 ///
-/// The width is the figure's; the height follows from the images.
+/// The width is the figure's; the height follows from the images. On a page too narrow for that many columns there
+/// are fewer.
 /// Fails: `Shape` if there is no image, `Config` if `columns` is zero or there are more than 1000 images.
 pub fn images(list: &[Image], columns: usize) -> Result<Figure> {
     check_some("images", list)?;
@@ -72,48 +73,69 @@ pub(super) struct Sheet {
 
 /// Between tiles.
 const GAP: f64 = 4.0;
+/// Narrower tiles show nothing; a sheet then has fewer columns.
+const SMALLEST: f64 = 12.0;
 /// One large image does not fill the page.
 const TALLEST: f64 = 380.0;
 
+/// A caption under its tile, in at most three lines.
+fn caption_lines(caption: &str, width: f64, theme: &Theme) -> Vec<String> {
+    wrap(caption, theme.text, width).into_iter().take(3).collect()
+}
+
 impl Sheet {
+    /// Columns that fit with tiles one can see.
+    fn fitting(&self, width: f64) -> usize {
+        self.columns.min(((width + GAP) / (SMALLEST + GAP)) as usize).max(1)
+    }
+
     /// Width and height of a tile, and the height of a row with its captions.
     fn tile(&self, width: f64, theme: &Theme) -> (f64, f64, f64) {
         let aspect = self.images.iter().map(|i| i.height as f64 / i.width as f64).fold(0.0, f64::max);
-        let tile = (width - GAP * (self.columns - 1) as f64) / self.columns as f64;
-        let tile = tile.max(1.0).min(TALLEST / aspect);
-        let caption = if self.images.iter().any(|i| !i.caption.is_empty()) { 1.35 * theme.text } else { 0.0 };
-        (tile, tile * aspect, tile * aspect + caption)
+        let columns = self.fitting(width) as f64;
+        let tile = ((width - GAP * (columns - 1.0)) / columns).min(TALLEST / aspect);
+        let lines =
+            self.images.iter().map(|i| caption_lines(&i.caption, tile, theme).len()).max().unwrap_or(0);
+        (
+            tile,
+            tile * aspect,
+            tile * aspect + if lines > 0 { 0.2 + lines as f64 * 1.15 } else { 0.0 } * theme.text,
+        )
     }
 
     /// Height that a sheet of this width needs.
     pub fn height(&self, width: f64, theme: &Theme) -> f64 {
-        let rows = self.images.len().div_ceil(self.columns) as f64;
+        let rows = self.images.len().div_ceil(self.fitting(width)) as f64;
         rows * (self.tile(width, theme).2 + GAP) - GAP
     }
 
     pub fn draw(&self, canvas: &mut Canvas, outer: Rect, theme: &Theme) {
         let (width, height, row) = self.tile(outer.width(), theme);
-        let used = self.columns as f64 * (width + GAP) - GAP;
+        let columns = self.fitting(outer.width());
+        let used = columns as f64 * (width + GAP) - GAP;
         let start = outer.left + (outer.width() - used).max(0.0) / 2.0;
         for (i, image) in self.images.iter().enumerate() {
-            let left = start + (i % self.columns) as f64 * (width + GAP);
-            let top = outer.top + (i / self.columns) as f64 * (row + GAP);
+            let left = start + (i % columns) as f64 * (width + GAP);
+            let top = outer.top + (i / columns) as f64 * (row + GAP);
             // An image of another shape keeps its own, centred in the tile.
             let aspect = image.height as f64 / image.width as f64;
-            let (w, h) = if aspect * width > height { (height / aspect, height) } else { (width, width * aspect) };
+            let (w, h) =
+                if aspect * width > height { (height / aspect, height) } else { (width, width * aspect) };
             let (left, right) = (left + (width - w) / 2.0, left + (width + w) / 2.0);
             let area = Rect { left, right, top: top + (height - h) / 2.0, bottom: top + (height + h) / 2.0 };
             let pixels = Pixels { width: image.width, height: image.height, rgb: image.rgb.clone() };
             canvas.image(&pixels, area, false);
             canvas.outline(area, GRID, 0.5);
-            let text = fit(&image.caption, theme.text, width);
-            let at = ((left + right) / 2.0, top + height + theme.text);
-            canvas.text(&text, at, Anchor::Middle, theme.text, INK);
+            for (j, text) in caption_lines(&image.caption, width, theme).iter().enumerate() {
+                let at = ((left + right) / 2.0, top + height + (1.0 + 1.15 * j as f64) * theme.text);
+                canvas.text(text, at, Anchor::Middle, theme.text, INK);
+            }
         }
     }
 
     pub fn describe(&self) -> String {
-        let captions: Vec<&str> = self.images.iter().map(|i| i.caption.as_str()).filter(|c| !c.is_empty()).collect();
+        let captions: Vec<&str> =
+            self.images.iter().map(|i| i.caption.as_str()).filter(|c| !c.is_empty()).collect();
         let named = if captions.is_empty() { String::new() } else { format!(": {}", captions.join(", ")) };
         format!("{} images in {} columns{named}", self.images.len(), self.columns)
     }

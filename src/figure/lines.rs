@@ -1,7 +1,7 @@
 //! Curves, scatter plots and histograms: everything on two numeric axes.
 
 use super::axis::{Axis, Span, short};
-use super::canvas::Canvas;
+use super::canvas::{Canvas, Rgb, WHITE};
 use super::geometry::{Point, Rect, clip_line, clip_polygon, envelope};
 use super::panel::{Frame, Key, Theme, direct_labels, direct_width, frame, legend};
 use super::save::Entry;
@@ -96,7 +96,13 @@ fn stride(points: &Points) -> usize {
     points.x.len().div_ceil(MOST_POINTS)
 }
 
-pub(super) fn draw_curves(canvas: &mut Canvas, outer: Rect, theme: &Theme, axes: [&Axis; 2], series: &[Curve]) {
+pub(super) fn draw_curves(
+    canvas: &mut Canvas,
+    outer: Rect,
+    theme: &Theme,
+    axes: [&Axis; 2],
+    series: &[Curve],
+) {
     let looks = looks(series.iter().map(|c| c.role));
     let names: Vec<&str> = series.iter().map(|c| c.name.as_str()).collect();
     let marked = |c: &Curve| c.x.len() <= MARKED && c.role != Role::Target;
@@ -110,7 +116,8 @@ pub(super) fn draw_curves(canvas: &mut Canvas, outer: Rect, theme: &Theme, axes:
     };
     let [x, y] = curve_bounds(series);
     let spans = (Span::over(axes[0], x, 0.0), Span::over(axes[1], y, 0.05));
-    let frame = frame(canvas, outer, theme, (axes[0], spans.0), (axes[1], spans.1), direct.unwrap_or(2.0), true);
+    let frame =
+        frame(canvas, outer, theme, (axes[0], spans.0), (axes[1], spans.1), direct.unwrap_or(2.0), true);
     for (curve, look) in series.iter().zip(&looks) {
         if let Some((low, high)) = &curve.band {
             let mut edge = path(&frame, &curve.x, low);
@@ -118,7 +125,7 @@ pub(super) fn draw_curves(canvas: &mut Canvas, outer: Rect, theme: &Theme, axes:
             canvas.fill(&clip_polygon(&edge, frame.area), look.color, 0.2);
         }
     }
-    let mut ends: Vec<(&str, Point, super::canvas::Rgb)> = Vec::new();
+    let mut ends: Vec<(&str, Point, Rgb)> = Vec::new();
     for (curve, look) in series.iter().zip(&looks) {
         let width = if curve.role == Role::Target { 0.85 * theme.line } else { theme.line };
         let line = path(&frame, &curve.x, &curve.y);
@@ -150,12 +157,18 @@ fn path(frame: &Frame, x: &[f64], y: &[f64]) -> Vec<Point> {
     envelope(&columns, y).into_iter().map(|i| frame.at(x[i], y[i])).collect()
 }
 
-pub(super) fn draw_scatter(canvas: &mut Canvas, outer: Rect, theme: &Theme, axes: [&Axis; 2], series: &[Points]) {
+pub(super) fn draw_scatter(
+    canvas: &mut Canvas,
+    outer: Rect,
+    theme: &Theme,
+    axes: [&Axis; 2],
+    series: &[Points],
+) {
     let outer = if series.len() > 1 { points_legend(canvas, outer, theme, series) } else { outer };
     let [x, y] = point_bounds(series);
     let spans = (Span::over(axes[0], x, 0.05), Span::over(axes[1], y, 0.05));
     let frame = frame(canvas, outer, theme, (axes[0], spans.0), (axes[1], spans.1), theme.marker + 2.0, true);
-    draw_points(canvas, &frame, theme, series);
+    draw_points(canvas, &frame, theme, series, false);
 }
 
 pub(super) fn points_legend(canvas: &mut Canvas, outer: Rect, theme: &Theme, series: &[Points]) -> Rect {
@@ -165,12 +178,22 @@ pub(super) fn points_legend(canvas: &mut Canvas, outer: Rect, theme: &Theme, ser
     legend(canvas, outer, theme, &entries, key)
 }
 
-pub(super) fn draw_points(canvas: &mut Canvas, frame: &Frame, theme: &Theme, series: &[Points]) {
+/// Points and their lines; `on_colour` sets the lines off from what lies below.
+pub(super) fn draw_points(
+    canvas: &mut Canvas,
+    frame: &Frame,
+    theme: &Theme,
+    series: &[Points],
+    on_colour: bool,
+) {
     for (points, look) in series.iter().zip(looks(series.iter().map(|p| p.role))) {
         let places = points.x.iter().zip(&points.y).step_by(stride(points)).map(|(x, y)| frame.at(*x, *y));
         let places: Vec<Point> = places.collect();
         if points.joined {
             for part in clip_line(&places, frame.area) {
+                if on_colour {
+                    canvas.line(&part, WHITE, 2.6 * theme.line);
+                }
                 canvas.dashed(&part, look.color, theme.line, look.dash);
             }
         }
@@ -184,7 +207,8 @@ pub(super) fn draw_points(canvas: &mut Canvas, frame: &Frame, theme: &Theme, ser
 
 pub(super) fn draw_hist(canvas: &mut Canvas, outer: Rect, theme: &Theme, axes: [&Axis; 2], hist: &Hist) {
     let looks = looks(hist.series.iter().map(|_| Role::Other));
-    let entries: Vec<(&str, Look)> = hist.series.iter().map(|(n, _)| n.as_str()).zip(looks.iter().copied()).collect();
+    let entries: Vec<(&str, Look)> =
+        hist.series.iter().map(|(n, _)| n.as_str()).zip(looks.iter().copied()).collect();
     let outer = if entries.len() > 1 { legend(canvas, outer, theme, &entries, Key::Line) } else { outer };
     let most = hist.series.iter().flat_map(|(_, c)| c).copied().max().unwrap_or(1).max(1);
     let bounds = (hist.edges[0], hist.edges[hist.edges.len() - 1]);
@@ -209,13 +233,17 @@ pub(super) fn draw_hist(canvas: &mut Canvas, outer: Rect, theme: &Theme, axes: [
     }
 }
 
+fn counted(points: usize) -> String {
+    if points == 1 { "1 point".into() } else { format!("{points} points") }
+}
+
 pub(super) fn describe_curves(series: &[Curve]) -> String {
     let each = series.iter().map(|c| {
         let (low, high) = extent(c.y.iter());
         let band = if c.band.is_some() { ", with a band" } else { "" };
         let last = c.y.last().copied().unwrap_or_default();
-        let (n, low, high, last) = (c.x.len(), short(low), short(high), short(last));
-        format!("{} ({n} points, from {low} to {high}, last {last}{band})", c.name)
+        let (n, low, high, last) = (counted(c.x.len()), short(low), short(high), short(last));
+        format!("{} ({n}, from {low} to {high}, last {last}{band})", c.name)
     });
     each.collect::<Vec<_>>().join("; ")
 }
@@ -223,8 +251,8 @@ pub(super) fn describe_curves(series: &[Curve]) -> String {
 pub(super) fn describe_points(series: &[Points]) -> String {
     let each = series.iter().map(|p| {
         let ((a, b), (c, d)) = (extent(p.x.iter()), extent(p.y.iter()));
-        let (n, a, b, c, d) = (p.x.len(), short(a), short(b), short(c), short(d));
-        format!("{} ({n} points, x from {a} to {b}, y from {c} to {d})", p.name)
+        let (n, a, b, c, d) = (counted(p.x.len()), short(a), short(b), short(c), short(d));
+        format!("{} ({n}, x from {a} to {b}, y from {c} to {d})", p.name)
     });
     each.collect::<Vec<_>>().join("; ")
 }
@@ -232,7 +260,8 @@ pub(super) fn describe_points(series: &[Points]) -> String {
 impl Hist {
     pub fn describe(&self) -> String {
         let each = self.series.iter().map(|(name, counts)| {
-            let (peak, count) = counts.iter().enumerate().fold((0, 0), |b, (i, c)| if *c > b.1 { (i, *c) } else { b });
+            let (peak, count) =
+                counts.iter().enumerate().fold((0, 0), |b, (i, c)| if *c > b.1 { (i, *c) } else { b });
             let (low, high) = (short(self.edges[peak]), short(self.edges[peak + 1]));
             format!("{name} ({} values, most, {count}, from {low} to {high})", counts.iter().sum::<usize>())
         });
@@ -246,7 +275,12 @@ impl Hist {
     pub fn rows(&self, emit: &mut dyn FnMut(&[Entry])) {
         for (name, counts) in &self.series {
             for (count, edge) in counts.iter().zip(self.edges.windows(2)) {
-                emit(&[Entry::Text(name), Entry::Number(edge[0]), Entry::Number(edge[1]), Entry::Count(*count)]);
+                emit(&[
+                    Entry::Text(name),
+                    Entry::Number(edge[0]),
+                    Entry::Number(edge[1]),
+                    Entry::Count(*count),
+                ]);
             }
         }
     }

@@ -14,6 +14,7 @@ mod geometry;
 mod heat;
 mod images;
 mod lines;
+mod page;
 mod panel;
 mod png;
 mod save;
@@ -25,8 +26,7 @@ use crate::error::{Error, Result};
 use crate::record::Record;
 use crate::seed::Seed;
 use axis::{Axis, Scale};
-use canvas::{Anchor, Canvas, INK};
-use geometry::Rect;
+use page::letter;
 use panel::Theme;
 use series::check_numbers;
 
@@ -35,17 +35,7 @@ pub use font::text_width;
 pub use heat::{field, field_grid, heat};
 pub use images::{Image, images};
 pub use lines::{curves, hist, scatter};
-pub use save::Saved;
 pub use series::{Bars, Curve, Points};
-
-/// Pixels per inch of an SVG.
-const INCH: f64 = 96.0;
-/// White space around a figure, in pixels.
-const MARGIN: f64 = 2.0;
-/// Between the panels of a grid, in pixels.
-const GUTTER: f64 = 12.0;
-/// Narrower panels cannot be read; a grid then uses fewer columns.
-const NARROWEST: f64 = 110.0;
 
 /// Where a figure will be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,8 +109,16 @@ pub fn grid(panels: &[Figure], columns: usize) -> Result<Figure> {
     series::check_some("panels", panels)?;
     let nested = panels.iter().any(|p| matches!(p.chart, Chart::Grid { .. }));
     if panels.len() > 26 || columns == 0 || nested {
-        let got = format!("{} panels in {columns} columns{}", panels.len(), if nested { ", one a grid" } else { "" });
-        return Err(Error::config("grid", got, "1 to 26 panels in at least one column, none of them a grid itself"));
+        let got = format!(
+            "{} panels in {columns} columns{}",
+            panels.len(),
+            if nested { ", one a grid" } else { "" }
+        );
+        return Err(Error::config(
+            "grid",
+            got,
+            "1 to 26 panels in at least one column, none of them a grid itself",
+        ));
     }
     let columns = columns.min(panels.len());
     Ok(Figure::new(Chart::Grid { panels: panels.to_vec(), columns }).size(Size::TwoColumn))
@@ -234,13 +232,19 @@ impl Figure {
         self
     }
 
+    /// Notes the device on which the numbers were made.
+    pub fn device(mut self, name: &str) -> Figure {
+        self.origin.device = Some(name.to_string());
+        self
+    }
+
     /// Takes settings, results, seed, device and wall time from the record of the run that made the numbers.
     pub fn record(mut self, run: &Record) -> Figure {
         self.origin.config.extend(run.config.clone());
         self.origin.results.extend(run.results.clone());
         self.origin.seed = run.seed.or(self.origin.seed);
         self.origin.device = Some(run.provenance.device.clone());
-        self.origin.seconds = Some(run.seconds);
+        self.origin.seconds = Some(run.elapsed());
         self
     }
 
@@ -261,100 +265,6 @@ impl Figure {
         }
     }
 
-    /// The picture.
-    ///
-    /// Cost: proportional to what is drawn, at most a few thousand marks per series.
-    /// Checked by `tests/figure.rs::same_figure_same_bytes`.
-    pub fn svg(&self) -> String {
-        let theme = self.size.theme();
-        let width = self.size.inches().0 * INCH;
-        let height = match &self.chart {
-            Chart::Images(_) | Chart::Grid { .. } => self.height(width - 2.0 * MARGIN, &theme) + 2.0 * MARGIN,
-            _ => self.size.inches().1 * INCH,
-        };
-        let outer = Rect { left: MARGIN, top: MARGIN, right: width - MARGIN, bottom: height - MARGIN };
-        canvas::render((width, height), &self.describe(), |canvas| {
-            self.draw(canvas, outer, &theme, self.size == Size::Screen);
-        })
-    }
-
-    /// Lines under the panel: the caption where there is no other place for it, and what was left out.
-    fn notes(&self, width: f64, theme: &Theme, captioned: bool) -> Vec<String> {
-        let mut texts = if captioned { vec![self.caption.clone()] } else { Vec::new() };
-        let thinned = self.thinned();
-        if thinned.len() > 2 {
-            texts.push(format!("{} series are thinned for drawing; the CSV has every point", thinned.len()));
-        } else {
-            texts.extend(thinned);
-        }
-        texts.iter().flat_map(|text| font::wrap(text, 0.85 * theme.text, width)).take(5).collect()
-    }
-
-    fn thinned(&self) -> Vec<String> {
-        match &self.chart {
-            Chart::Curves(list) => lines::thinned_curves(list),
-            Chart::Scatter(list) => lines::thinned_points(list),
-            Chart::Field(surface) => lines::thinned_points(&surface.points),
-            _ => Vec::new(),
-        }
-    }
-
-    /// Height the figure takes at a width, as a panel or on its own.
-    fn height(&self, width: f64, theme: &Theme) -> f64 {
-        match &self.chart {
-            Chart::Images(sheet) => {
-                let notes = self.notes(width, theme, self.size == Size::Screen).len() as f64;
-                sheet.height(width, theme) + notes * 1.2 * theme.text + if notes > 0.0 { 2.0 } else { 0.0 }
-            }
-            Chart::Grid { panels, .. } => {
-                let (columns, panel) = self.columns(width);
-                let rows = panels.chunks(columns).map(|row| row_height(row, panel, theme));
-                let notes = self.notes(width, theme, self.size == Size::Screen).len() as f64;
-                rows.map(|h| h + 0.6 * GUTTER).sum::<f64>() - 0.6 * GUTTER + notes * 1.2 * theme.text
-            }
-            _ => (0.68 * width).clamp(120.0, 300.0),
-        }
-    }
-
-    /// Columns of a grid that fit, and the width of each.
-    fn columns(&self, width: f64) -> (usize, f64) {
-        let Chart::Grid { columns, .. } = self.chart else { return (1, width) };
-        let fitting = ((width + GUTTER) / (NARROWEST + GUTTER)).max(1.0) as usize;
-        let columns = columns.min(fitting);
-        (columns, (width - GUTTER * (columns - 1) as f64) / columns as f64)
-    }
-
-    fn draw(&self, canvas: &mut Canvas, outer: Rect, theme: &Theme, captioned: bool) {
-        let notes = self.notes(outer.width(), theme, captioned);
-        let outer = panel::notes(canvas, outer, theme, &notes);
-        let axes = [&self.x, &self.y];
-        match &self.chart {
-            Chart::Curves(list) => lines::draw_curves(canvas, outer, theme, axes, list),
-            Chart::Scatter(list) => lines::draw_scatter(canvas, outer, theme, axes, list),
-            Chart::Bars(groups) => groups.draw(canvas, outer, theme, axes),
-            Chart::Hist(hist) => lines::draw_hist(canvas, outer, theme, axes, hist),
-            Chart::Heat(heat) => heat.draw(canvas, outer, theme, axes),
-            Chart::Field(surface) => surface.draw(canvas, outer, theme, axes),
-            Chart::Images(sheet) => sheet.draw(canvas, outer, theme),
-            Chart::Grid { panels, .. } => {
-                let (columns, width) = self.columns(outer.width());
-                let mut top = outer.top;
-                for (r, row) in panels.chunks(columns).enumerate() {
-                    let bottom = top + row_height(row, width, theme);
-                    for (c, panel) in row.iter().enumerate() {
-                        let left = outer.left + c as f64 * (width + GUTTER);
-                        let title = format!("({}) {}", letter(r * columns + c), panel.caption);
-                        let title = font::fit(title.trim_end(), theme.text, width);
-                        canvas.text(&title, (left, top + theme.text), Anchor::Start, theme.text, INK);
-                        let area = Rect { left, top: top + 1.7 * theme.text, right: left + width, bottom };
-                        panel.draw(canvas, area, theme, false);
-                    }
-                    top = bottom + 0.6 * GUTTER;
-                }
-            }
-        }
-    }
-
     /// One sentence that says what the picture shows, for screen readers and diffs.
     pub fn describe(&self) -> String {
         let content = match &self.chart {
@@ -366,7 +276,8 @@ impl Figure {
             Chart::Field(surface) => surface.describe(),
             Chart::Images(sheet) => sheet.describe(),
             Chart::Grid { panels, .. } => {
-                let each = panels.iter().enumerate().map(|(i, p)| format!("({}) {}", letter(i), p.describe()));
+                let each =
+                    panels.iter().enumerate().map(|(i, p)| format!("({}) {}", letter(i), p.describe()));
                 each.collect::<Vec<_>>().join(" ")
             }
         };
@@ -405,29 +316,22 @@ impl Figure {
     }
 }
 
-/// Height of a row of panels, with its letters.
-fn row_height(row: &[Figure], width: f64, theme: &Theme) -> f64 {
-    1.7 * theme.text + row.iter().map(|panel| panel.height(width, theme)).fold(0.0, f64::max)
-}
-
-fn letter(i: usize) -> char {
-    char::from(b'a' + (i % 26) as u8)
-}
-
 fn check_positive(name: &str, (low, _): (f64, f64), range: Option<(f64, f64)>) -> Result<()> {
     let low = range.map_or(low, |(from, _)| low.min(from));
-    if low > 0.0 {
+    // Padding goes below the smallest value, and must not reach zero.
+    if low > 1e-250 {
         return Ok(());
     }
     let allowed = "positive numbers on a logarithmic axis; drop or shift the others, or keep the axis linear";
     Err(Error::config(format!("smallest {name}"), low, allowed))
 }
 
+/// A range that an axis can show.
 fn checked_range(name: &str, low: f64, high: f64, scale: Scale) -> Result<(f64, f64)> {
     check_numbers(&format!("{name} range"), &[low, high])?;
-    let positive = scale == Scale::Linear || low > 0.0;
+    let positive = scale == Scale::Linear || low > 1e-250;
     // A range of rounding errors has no ticks to tell its ends apart.
-    if high - low > 1e-12 * low.abs().max(high.abs()) && positive {
+    if high - low > (1e-12 * low.abs().max(high.abs())).max(axis::SMALLEST) && positive {
         return Ok((low, high));
     }
     let allowed = "a low end below the high end, and above zero on a logarithmic axis";

@@ -1,7 +1,7 @@
 //! One panel: axes around a plotting area, and the names of its series.
 
-use super::axis::{Axis, Scale, Span, Ticks, Way, ticks};
-use super::canvas::{Anchor, Canvas, GRID, GREY, INK, Rgb, WHITE, readable};
+use super::axis::{Axis, Span, Ticks, Way, ticks};
+use super::canvas::{Anchor, Canvas, GREY, GRID, INK, Rgb, WHITE, readable};
 use super::font::{CAP, fit, text_width};
 use super::geometry::{Point, Rect, clip_segment};
 use super::series::Look;
@@ -32,7 +32,10 @@ pub(super) struct Frame {
 impl Frame {
     /// Place of a pair of values.
     pub fn at(&self, x: f64, y: f64) -> Point {
-        (self.area.left + self.x.part(x) * self.area.width(), self.area.bottom - self.y.part(y) * self.area.height())
+        (
+            self.area.left + self.x.part(x) * self.area.width(),
+            self.area.bottom - self.y.part(y) * self.area.height(),
+        )
     }
 }
 
@@ -82,7 +85,14 @@ pub(super) fn beside(size: f64, label: &str, widest: f64) -> f64 {
 }
 
 /// Vertical axis: spine, ticks, labels and, if asked, the light grid.
-pub(super) fn draw_up(canvas: &mut Canvas, outer: Rect, theme: &Theme, frame: &Frame, label: &str, grid: bool) {
+pub(super) fn draw_up(
+    canvas: &mut Canvas,
+    outer: Rect,
+    theme: &Theme,
+    frame: &Frame,
+    label: &str,
+    grid: bool,
+) {
     let (area, size) = (frame.area, theme.text);
     let marks = ticks(&frame.y, area.height(), size, Way::Up);
     for (value, text) in &marks.marks {
@@ -110,12 +120,20 @@ pub(super) fn draw_up(canvas: &mut Canvas, outer: Rect, theme: &Theme, frame: &F
 pub(super) fn name_up(canvas: &mut Canvas, outer: Rect, area: Rect, theme: &Theme, label: &str) {
     let text = fit(label, theme.text, outer.height() - 2.0);
     let half = text_width(&text, theme.text) / 2.0;
-    let middle = ((area.top + area.bottom) / 2.0).clamp(outer.top + half, (outer.bottom - half).max(outer.top + half));
+    let middle =
+        ((area.top + area.bottom) / 2.0).clamp(outer.top + half, (outer.bottom - half).max(outer.top + half));
     canvas.text_up(&text, (outer.left + theme.text, middle), Anchor::Middle, theme.text, INK);
 }
 
 /// Horizontal axis: spine, ticks, labels and, if asked, a light vertical grid (horizontal bars).
-pub(super) fn draw_across(canvas: &mut Canvas, outer: Rect, theme: &Theme, frame: &Frame, label: &str, grid: bool) {
+pub(super) fn draw_across(
+    canvas: &mut Canvas,
+    outer: Rect,
+    theme: &Theme,
+    frame: &Frame,
+    label: &str,
+    grid: bool,
+) {
     let (area, size) = (frame.area, theme.text);
     let marks = ticks(&frame.x, area.width(), size, Way::Across);
     for (value, text) in &marks.marks {
@@ -142,9 +160,11 @@ pub(super) fn draw_across(canvas: &mut Canvas, outer: Rect, theme: &Theme, frame
 
 /// Name of the horizontal axis, centred under the area as far as the panel allows.
 pub(super) fn name_across(canvas: &mut Canvas, outer: Rect, area: Rect, theme: &Theme, label: &str) {
-    let text = fit(label, theme.text, outer.width() - 2.0);
+    // The corner below the vertical name stays free.
+    let left = (outer.left + 1.6 * theme.text).min(area.left);
+    let text = fit(label, theme.text, outer.right - left - 2.0);
     let half = text_width(&text, theme.text) / 2.0;
-    let middle = ((area.left + area.right) / 2.0).min(outer.right - half).max(outer.left + half);
+    let middle = ((area.left + area.right) / 2.0).min(outer.right - half).max(left + half);
     canvas.text(&text, (middle, outer.bottom - 0.3 * theme.text), Anchor::Middle, theme.text, INK);
 }
 
@@ -160,12 +180,14 @@ pub(super) fn direct_width(names: &[&str], theme: &Theme, width: f64) -> Option<
 pub(super) fn direct_labels(canvas: &mut Canvas, frame: &Frame, theme: &Theme, ends: &[(&str, Point, Rgb)]) {
     let (size, area) = (theme.text, frame.area);
     let gap = 1.2 * size;
+    // The lowest name stays clear of the last number under the axis.
+    let bottom = (area.bottom - 0.25 * size).max(area.top);
     let mut order: Vec<usize> = (0..ends.len()).collect();
     order.sort_by(|a, b| ends[*a].1.1.total_cmp(&ends[*b].1.1));
     // Least movement that keeps order and distance: isotonic regression (pool adjacent violators) of y − rank · gap.
     let mut pools: Vec<(f64, usize)> = Vec::new();
     for (rank, i) in order.iter().enumerate() {
-        let y = ends[*i].1.1.clamp(area.top, area.bottom);
+        let y = ends[*i].1.1.clamp(area.top, bottom);
         pools.push((y - rank as f64 * gap, 1));
         while let [.., (a, n), (b, m)] = pools[..]
             && a > b
@@ -174,7 +196,7 @@ pub(super) fn direct_labels(canvas: &mut Canvas, frame: &Frame, theme: &Theme, e
             pools.push(((a * n as f64 + b * m as f64) / (n + m) as f64, n + m));
         }
     }
-    let lowest = (area.bottom - (ends.len() - 1) as f64 * gap).max(area.top);
+    let lowest = (bottom - ends.len().saturating_sub(1) as f64 * gap).max(area.top);
     let places = pools.iter().flat_map(|(y, n)| vec![y.clamp(area.top, lowest); *n]);
     for (rank, (i, place)) in order.iter().zip(places).enumerate() {
         let (name, end, color) = ends[*i];
@@ -196,7 +218,13 @@ pub(super) enum Key {
 }
 
 /// Legend along the top of `outer`; returns what is left of it.
-pub(super) fn legend(canvas: &mut Canvas, outer: Rect, theme: &Theme, entries: &[(&str, Look)], key: Key) -> Rect {
+pub(super) fn legend(
+    canvas: &mut Canvas,
+    outer: Rect,
+    theme: &Theme,
+    entries: &[(&str, Look)],
+    key: Key,
+) -> Rect {
     let size = theme.text;
     let sample = match key {
         Key::Line | Key::LineAndMarker => 2.4 * size,
@@ -239,6 +267,9 @@ pub(super) fn legend(canvas: &mut Canvas, outer: Rect, theme: &Theme, entries: &
 /// Filled bar; all but the first look carry white hatching, so that a grey print tells them apart.
 pub(super) fn hatched(canvas: &mut Canvas, area: Rect, look: &Look) {
     canvas.rect(area, look.color, 1.0);
+    if area.width().min(area.height()) < 0.7 * HATCH {
+        return; // too thin to show a pattern, and many of them
+    }
     let diagonal = std::f64::consts::FRAC_1_SQRT_2;
     let directions: &[Point] = match look.marker {
         1 => &[(diagonal, -diagonal)],
@@ -293,12 +324,22 @@ pub(super) fn color_bar(canvas: &mut Canvas, area: Rect, theme: &Theme, span: &S
 
 /// Width of a colour bar with its labels, and the height its shared power of ten needs above it.
 pub(super) fn color_bar_room(span: &Span, height: f64, theme: &Theme) -> (f64, f64) {
-    let marks = ticks(span, height, theme.text, Way::Up);
-    let shared = marks.shared.as_ref().map_or(0.0, |s| s.width(theme.text));
-    let wide = COLOR_BAR + TICK + GAP + marks.widest(theme.text) + 1.0;
-    (wide.max(shared + 1.0), if marks.shared.is_some() { 1.5 * theme.text } else { 0.0 })
+    let (widest, shared) = label_room(span, height, theme);
+    let wide = COLOR_BAR + TICK + GAP + widest + 1.0;
+    (wide.max(shared + 1.0), if shared > 0.0 { 1.5 * theme.text } else { 0.0 })
 }
 
+/// Widths of the labels of a vertical axis and of what they share, when its height, at most `height`, depends on
+/// these very widths: the widest at any of several heights.
+pub(super) fn label_room(span: &Span, height: f64, theme: &Theme) -> (f64, f64) {
+    let sets = (3..=10).map(|tenths| ticks(span, height * f64::from(tenths) / 10.0, theme.text, Way::Up));
+    sets.fold((0.0, 0.0), |(widest, shared), set| {
+        let own = set.shared.as_ref().map_or(0.0, |label| label.width(theme.text));
+        (set.widest(theme.text).max(widest), own.max(shared))
+    })
+}
+
+/// Width of the bar alone.
 pub(super) const COLOR_BAR: f64 = 10.0;
 
 /// Black or white, whichever shows on cividis at this height.
@@ -315,9 +356,4 @@ pub(super) fn notes(canvas: &mut Canvas, outer: Rect, theme: &Theme, lines: &[St
         bottom -= 1.3 * size;
     }
     Rect { bottom: if lines.is_empty() { bottom } else { bottom - 2.0 }, ..outer }
-}
-
-/// Is the axis one on which zero has no place?
-pub(super) fn is_log(axis: &Axis) -> bool {
-    axis.scale == Scale::Log
 }

@@ -39,7 +39,11 @@ fn zlib(raw: &[u8]) -> Vec<u8> {
     bits.push(0b011, 3); // last block, fixed Huffman codes
     let mut i = 0;
     while i < raw.len() {
-        let run = if i < 3 { 0 } else { raw[i..].iter().zip(&raw[i - 3..]).take(258).take_while(|(a, b)| a == b).count() };
+        let run = if i < 3 {
+            0
+        } else {
+            raw[i..].iter().zip(&raw[i - 3..]).take(258).take_while(|(a, b)| a == b).count()
+        };
         if run >= 4 {
             bits.length(run);
             bits.push(0b01000, 5); // distance 3 is code 2, sent from its high bit

@@ -1,6 +1,6 @@
 //! Saving a figure: the picture, the numbers behind it, and the record of how they were made.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -9,31 +9,11 @@ use serde_json::{Map, Value, json};
 use super::axis::Scale;
 use super::{Chart, Figure};
 use crate::error::{Error, Result};
-use crate::record::{Record, output_stem, write_atomic};
+use crate::files::{Saved, csv_field, output_stem, with_ending, write_set};
+use crate::record::Record;
 
 /// Environment variable: the program that turns an SVG into PDF and PNG, if there is one.
 const EXPORT: &str = "LASTLAYER_EXPORT";
-
-/// The files of a saved figure.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Saved {
-    /// Picture, numbers, record, and what the export program added.
-    pub paths: Vec<PathBuf>,
-}
-
-impl Saved {
-    /// Lists the files.
-    pub fn evcxr_display(&self) {
-        evcxr_runtime::mime_type("text/plain").text(self.to_string());
-    }
-}
-
-impl std::fmt::Display for Saved {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let lines: Vec<String> = self.paths.iter().map(|p| format!("saved {}", p.display())).collect();
-        f.write_str(&lines.join("\n"))
-    }
-}
 
 /// One entry of the CSV.
 #[derive(Clone, Copy)]
@@ -56,36 +36,13 @@ impl Figure {
     pub fn save(&self, stem: &str) -> Result<Saved> {
         let started = Instant::now();
         let stem = output_stem("figures", stem.strip_suffix(".svg").unwrap_or(stem))?;
-        let folder = stem.parent().unwrap_or(Path::new("")).to_path_buf();
         let name = stem.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let files = [("svg", self.svg()), ("csv", self.csv()), ("json", self.json(&name, started)?)];
-        let path = |kind: &str| folder.join(format!("{name}.{kind}"));
-        if let Some(taken) = files.iter().map(|(kind, _)| path(kind)).find(|p| p.is_dir()) {
-            return Err(Error::config("name of the figure", taken.display(), "a name that no folder has"));
-        }
-        // All three are written under other names first: a full disk stops us there, before anything is replaced.
-        // The renames that follow need no space.
-        let staged = |kind: &str| folder.join(format!(".{name}.{}.staged.{kind}", std::process::id()));
-        let written = files.iter().try_for_each(|(kind, text)| write_atomic(&staged(kind), text.as_bytes()));
-        let moved = written.and_then(|()| {
-            files.iter().try_for_each(|(kind, _)| {
-                let hint = "check that the folder can be written, then save again";
-                std::fs::rename(staged(kind), path(kind)).map_err(|e| Error::io(path(kind), hint, e))
-            })
-        });
-        if let Err(error) = moved {
-            for (kind, _) in &files {
-                // Best effort: the error that matters is the first one.
-                let _ = std::fs::remove_file(staged(kind));
-            }
-            return Err(error);
-        }
-        let mut paths: Vec<PathBuf> = files.iter().map(|(kind, _)| path(kind)).collect();
-        if let Some(program) = std::env::var_os(EXPORT).filter(|p| !p.is_empty()) {
-            export(Path::new(&program), &path("svg"))?;
-            paths.extend(["pdf", "png"].map(path));
-        }
-        Ok(Saved { paths })
+        let [svg, csv, json] = [self.svg(), self.csv(), self.json(&name, started)?];
+        let saved =
+            write_set(&stem, &[("svg", svg.as_bytes()), ("csv", csv.as_bytes()), ("json", json.as_bytes())])?;
+        let Some(program) = std::env::var_os(EXPORT).filter(|p| !p.is_empty()) else { return Ok(saved) };
+        export(Path::new(&program), &with_ending(&stem, "svg"))?;
+        Ok(saved.and(["pdf", "png"].map(|ending| with_ending(&stem, ending))))
     }
 
     /// The numbers behind the picture, one row each; numbers read back exactly.
@@ -98,7 +55,7 @@ impl Figure {
                     text.push(',');
                 }
                 match entry {
-                    Entry::Text(words) => text.push_str(&quoted(words)),
+                    Entry::Text(words) => text.push_str(&csv_field(words)),
                     Entry::Number(value) => text.push_str(&format!("{value:?}")),
                     Entry::Count(count) => text.push_str(&count.to_string()),
                     Entry::Empty => {}
@@ -124,8 +81,12 @@ impl Figure {
 
     fn settings(&self) -> Value {
         let scale = |scale| if scale == Scale::Log { "log" } else { "linear" };
-        let names: Vec<Value> =
-            self.chart.names().into_iter().map(|(name, count)| json!({ "name": name, "count": count })).collect();
+        let names: Vec<Value> = self
+            .chart
+            .names()
+            .into_iter()
+            .map(|(name, count)| json!({ "name": name, "count": count }))
+            .collect();
         let mut settings = Map::new();
         settings.insert("kind".into(), self.kind().into());
         settings.insert("size".into(), format!("{:?}", self.size).into());
@@ -181,9 +142,18 @@ impl Chart {
             Chart::Curves(list) => {
                 for c in list {
                     for i in 0..c.x.len() {
-                        let band = c.band.as_ref().map(|(low, high)| (Entry::Number(low[i]), Entry::Number(high[i])));
+                        let band = c
+                            .band
+                            .as_ref()
+                            .map(|(low, high)| (Entry::Number(low[i]), Entry::Number(high[i])));
                         let (low, high) = band.unwrap_or((Entry::Empty, Entry::Empty));
-                        emit(&[Entry::Text(&c.name), Entry::Number(c.x[i]), Entry::Number(c.y[i]), low, high]);
+                        emit(&[
+                            Entry::Text(&c.name),
+                            Entry::Number(c.x[i]),
+                            Entry::Number(c.y[i]),
+                            low,
+                            high,
+                        ]);
                     }
                 }
             }
@@ -201,12 +171,14 @@ impl Chart {
             Chart::Images(sheet) => sheet.rows(emit),
             Chart::Grid { panels, .. } => {
                 for (i, panel) in panels.iter().enumerate() {
-                    let letter = super::letter(i).to_string();
+                    let letter = super::page::letter(i).to_string();
                     let own = panel.chart.columns();
                     let source: Vec<Option<usize>> =
                         columns.iter().map(|c| own.iter().position(|o| o == c)).collect();
                     panel.chart.rows(&own, &mut |row| {
-                        let entry = |at: &Option<usize>| at.and_then(|at| row.get(at).copied()).unwrap_or(Entry::Empty);
+                        let entry = |at: &Option<usize>| {
+                            at.and_then(|at| row.get(at).copied()).unwrap_or(Entry::Empty)
+                        };
                         let mut wide: Vec<Entry> = source.iter().map(entry).collect();
                         wide[0] = Entry::Text(&letter);
                         emit(&wide);
@@ -217,22 +189,16 @@ impl Chart {
     }
 }
 
-/// Text as CSV holds it (RFC 4180).
-fn quoted(text: &str) -> std::borrow::Cow<'_, str> {
-    if text.contains([',', '"', '\n', '\r']) {
-        return format!("\"{}\"", text.replace('"', "\"\"")).into();
-    }
-    text.into()
-}
-
 /// Runs the export program; what it says about a failure becomes the error.
 fn export(program: &Path, svg: &Path) -> Result<()> {
-    let hint = format!("unset {EXPORT} to save without PDF and PNG, or build the program again with `make figures`");
+    let hint =
+        format!("unset {EXPORT} to save without PDF and PNG, or build the program again with `make figures`");
     let output = Command::new(program).arg(svg).output().map_err(|e| Error::io(program, &hint, e))?;
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().to_string();
-    let said = if said.is_empty() { format!("the export program ended with {}", output.status) } else { said };
+    let said =
+        if said.is_empty() { format!("the export program ended with {}", output.status) } else { said };
     Err(Error::io(svg, hint, std::io::Error::other(said)))
 }

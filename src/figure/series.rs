@@ -51,7 +51,8 @@ pub(super) struct Look {
 /// A look for each series: fixed for the roles, the next free colour for the rest.
 pub(super) fn looks(roles: impl Iterator<Item = Role> + Clone) -> Vec<Look> {
     let taken = |slot: usize| {
-        let role = [(0, Role::Method), (1, Role::Baseline), (7, Role::Target)].into_iter().find(|r| r.0 == slot);
+        let role =
+            [(0, Role::Method), (1, Role::Baseline), (7, Role::Target)].into_iter().find(|r| r.0 == slot);
         role.is_some_and(|(_, role)| roles.clone().any(|r| r == role))
     };
     let free: Vec<usize> = (0..8).filter(|slot| !taken(*slot)).collect();
@@ -104,7 +105,8 @@ impl Curve {
         check_pair(&what, &self.x, &self.y)?;
         if let Some(i) = self.x.windows(2).position(|w| w[1] < w[0]) {
             let got = format!("{} after {} at index {}", self.x[i + 1], self.x[i], i + 1);
-            let allowed = "x that never decreases; sort the points, or draw a path with scatter and Points::joined";
+            let allowed =
+                "x that never decreases; sort the points, or draw a path with scatter and Points::joined";
             return Err(Error::config(format!("x of {what}"), got, allowed));
         }
         if let Some((low, high)) = &self.band {

@@ -24,7 +24,9 @@ const MAX_PIXELS: f32 = 1e8;
 fn main() -> ExitCode {
     let files: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     if files.is_empty() || files.iter().any(|f| f.as_os_str().to_string_lossy().starts_with('-')) {
-        eprintln!("usage: lastlayer-export FILE.svg...\nwrites FILE.pdf and FILE.png (300 dpi) beside each file");
+        eprintln!(
+            "usage: lastlayer-export FILE.svg...\nwrites FILE.pdf and FILE.png (300 dpi) beside each file"
+        );
         return ExitCode::FAILURE;
     }
     let mut code = ExitCode::SUCCESS;
@@ -66,7 +68,8 @@ fn fonts() -> fontdb::Database {
 /// Fails if a label needs a character that the font lacks: the PDF would silently lose it.
 fn covered(document: &usvg::roxmltree::Document, fonts: &fontdb::Database) -> Result<(), String> {
     let face = fonts.faces().next().ok_or("the bundled font cannot be read")?.id;
-    let labels = document.descendants().filter(|n| n.is_text() && n.ancestors().any(|a| a.has_tag_name("text")));
+    let labels =
+        document.descendants().filter(|n| n.is_text() && n.ancestors().any(|a| a.has_tag_name("text")));
     let mut missing: Vec<char> = labels
         .filter_map(|n| n.text())
         .flat_map(str::chars)
@@ -77,7 +80,8 @@ fn covered(document: &usvg::roxmltree::Document, fonts: &fontdb::Database) -> Re
     if missing.is_empty() {
         return Ok(());
     }
-    let list = missing.iter().map(|c| format!("{c} (U+{:04X})", u32::from(*c))).collect::<Vec<_>>().join(", ");
+    let list =
+        missing.iter().map(|c| format!("{c} (U+{:04X})", u32::from(*c))).collect::<Vec<_>>().join(", ");
     Err(format!("the bundled font {FAMILY} has no glyph for {list}; use other characters in the labels"))
 }
 
@@ -100,7 +104,9 @@ fn png(tree: &usvg::Tree) -> Result<Vec<u8>, String> {
     let scale = PNG_DPI / PX_PER_INCH;
     let (width, height) = ((tree.size().width() * scale).round(), (tree.size().height() * scale).round());
     if width * height > MAX_PIXELS {
-        return Err(format!("{width} by {height} pixels at 300 dpi is too large; give the figure a smaller size"));
+        return Err(format!(
+            "{width} by {height} pixels at 300 dpi is too large; give the figure a smaller size"
+        ));
     }
     let mut pixels = tiny_skia::Pixmap::new((width as u32).max(1), (height as u32).max(1))
         .ok_or("no PNG: the figure has no area")?;
