@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,11 +28,19 @@ EVCXR_VERSION = "0.22.0"
 
 # What the kernel would otherwise build with: opt-level 2, debug assertions and overflow checks. It ignores profiles of
 # the crate, but cargo reads these from the environment. Keep in step with [profile.dev] in Cargo.toml.
+# One codegen unit per library needs no link-time optimisation, which costs every cell a third of its time.
 PROFILE = {
     "CARGO_PROFILE_DEV_OPT_LEVEL": "3",
     "CARGO_PROFILE_DEV_DEBUG_ASSERTIONS": "false",
     "CARGO_PROFILE_DEV_OVERFLOW_CHECKS": "false",
+    "CARGO_PROFILE_DEV_CODEGEN_UNITS": "1",
+    "CARGO_PROFILE_DEV_LTO": "off",
 }
+# Cells alone are split, so that cargo compiles again only what changed from the last one. cargo finds this file above
+# the private folders.
+CELL_PROFILE = """[profile.dev.package.ctx]
+codegen-units = 16
+"""
 
 # The manifest evcxr writes for its cell crate. If a new evcxr writes another, the kernel would rebuild everything at
 # each start; tests/kernel fails then.
@@ -59,6 +68,10 @@ overflow-checks = true
 [dependencies]
 {dependency}
 """
+
+
+# cargo ends the name of everything a compilation unit owns in its hash.
+UNIT = re.compile(r"-([0-9a-f]{16})\b")
 
 
 def cache_dir():
@@ -104,7 +117,7 @@ def rustflags():
 
 def build_environment(rustc):
     env = {key: value for key, value in os.environ.items() if not key.startswith("CARGO_PROFILE_")}
-    env.update(PROFILE, RUSTC=rustc, RUSTFLAGS=rustflags(), CARGO_TARGET_DIR=str(TARGET))
+    env.update(PROFILE, RUSTC=rustc, RUSTFLAGS=rustflags())
     env.pop("CARGO_BUILD_BUILD_DIR", None)
     return env
 
@@ -154,29 +167,42 @@ def copy_uncured_crate():
 
 
 def warm(flavour="lastlayer", quiet=False):
-    """Builds what the kernel will need, into the same target folder as the tests: each dependency is built once."""
+    """Builds what the kernel will need. Dependencies are built once, in the folder that the tests use, and linked from
+    there; the library itself is built for each, since cargo tells a library of the workspace from one outside it."""
     if " " in str(ROOT):
         stop(f"the folder {ROOT} has a space in its name, which evcxr cannot load libraries from; move the project")
     rustc = real_tool("rustc")
     folder = KERNELS / flavour
     mark = folder / "stamp"
     wanted = stamp(flavour, rustc)
-    KERNELS.mkdir(parents=True, exist_ok=True)
+    (KERNELS / ".cargo").mkdir(parents=True, exist_ok=True)
+    (KERNELS / ".cargo" / "config.toml").write_text(CELL_PROFILE)
     with open(KERNELS / "warm.lock", "w") as lock:  # two notebooks opened at once: one builds, the other waits
         fcntl.flock(lock, fcntl.LOCK_EX)
         if mark.exists() and mark.read_text() == wanted:
             return
         if not quiet:
-            print("lastlayer: building the library for the kernel (about 5 minutes the first time, later 1)", flush=True)
+            print("lastlayer: building the library for the kernel (5 minutes the first time, then half a minute)", flush=True)
         if flavour == "uncured":
             copy_uncured_crate()
+        env, target = build_environment(rustc), ["--target", host_triple(rustc)]
+        hush = ["--quiet"] if quiet else []
+
+        def build(where, output, *options):
+            command = [real_tool("cargo"), "build", *target, *options]
+            done = subprocess.run(command, cwd=where, env=dict(env, CARGO_TARGET_DIR=str(output)), stdout=subprocess.PIPE, text=True)
+            if done.returncode:
+                stop("the library did not build; the compiler's message stands above")
+            return done.stdout
+
+        listing = build(ROOT, TARGET, "--lib", "--message-format=json-render-diagnostics", *hush)
         (folder / "src").mkdir(parents=True, exist_ok=True)
         (folder / "src" / "lib.rs").write_text("")
         (folder / "Cargo.toml").write_text(MANIFEST.format(dependency=dependency(flavour)))
         shutil.copy2(ROOT / "Cargo.lock", folder / "Cargo.lock")  # pinned versions; cargo drops what it does not need
-        command = [real_tool("cargo"), "build", "--target", host_triple(rustc)] + (["--quiet"] if quiet else [])
-        if subprocess.run(command, cwd=folder, env=build_environment(rustc)).returncode:
-            stop("the library did not build; the compiler's message stands above")
+        shutil.rmtree(folder / "target", ignore_errors=True)
+        seed(TARGET, folder / "target", set(UNIT.findall(listing)))
+        build(folder, folder / "target", *hush)
         mark.write_text(wanted)
 
 
@@ -184,23 +210,25 @@ def warm(flavour="lastlayer", quiet=False):
 # One private folder per kernel
 
 
-def seed(source, destination):
+
+def seed(source, destination, units=None):
     """Gives a kernel its own target folder in about 0.2 s: big files as hard links, small ones that cargo rewrites in
-    place (fingerprints, dependency lists) as copies."""
-    for part in ("deps", "build", ".fingerprint"):
-        for folder, _, names in os.walk(source / part):
-            into = destination / Path(folder).relative_to(source)
-            into.mkdir(parents=True, exist_ok=True)
-            for name in names:
-                path = os.path.join(folder, name)
-                if part == "deps" and not name.endswith((".rlib", ".rmeta", ".so", ".dylib", ".d")):
+    place (fingerprints, dependency lists) as copies. Takes the given compilation units, or all."""
+    for profile in ("debug", f"{host_triple(real_tool('rustc'))}/debug"):
+        for part in ("deps", "build", ".fingerprint"):
+            into = destination / profile / part
+            into.mkdir(parents=True)
+            for entry in os.scandir(source / profile / part):
+                unit = UNIT.search(entry.name)
+                if entry.name.startswith(("ctx", "libctx")) or (units is not None and (not unit or unit[1] not in units)):
                     continue
-                if name.startswith(("libctx", "ctx-")) or name.startswith("libcode_"):
-                    continue
-                if part == ".fingerprint" or name.endswith(".d"):
-                    shutil.copy2(path, into / name)
+                if entry.is_dir():
+                    linked = shutil.copy2 if part == ".fingerprint" else os.link
+                    shutil.copytree(entry.path, into / entry.name, copy_function=linked)
+                elif entry.name.endswith(".d"):
+                    shutil.copy2(entry.path, into / entry.name)
                 else:
-                    os.link(path, into / name)
+                    os.link(entry.path, into / entry.name)
 
 
 def sweep():
@@ -218,20 +246,22 @@ def sweep():
 
 
 def standard_library(rustc):
-    """The sources from which the kernel infers types, less the half it never needs (processor intrinsics, tests): three
-    seconds of every start."""
+    """The sources from which the kernel infers types, less the half it never needs (processor intrinsics, tests), and
+    the same crates empty. Each saves three seconds of every start; see `private_folder`."""
     root = subprocess.run([rustc, "--print", "sysroot"], capture_output=True, text=True, check=True).stdout.strip()
     library = Path(root, "lib", "rustlib", "src", "rust", "library")
     if not library.exists():
         stop("the sources of the standard library are missing; run `rustup component add rust-src` in this folder")
-    trimmed = KERNELS / "rust-src"
+    trimmed, empty = KERNELS / "rust-src", KERNELS / "rust-src-empty"
     trimmed.mkdir(exist_ok=True)
     for name in ("core", "alloc", "std", "proc_macro"):
         link = trimmed / name
         if not link.is_symlink() or os.readlink(link) != str(library / name):
             link.unlink(missing_ok=True)
             link.symlink_to(library / name)
-    return trimmed
+        (empty / name / "src").mkdir(parents=True, exist_ok=True)
+        (empty / name / "src" / "lib.rs").touch()
+    return trimmed, empty
 
 
 def script(path, text):
@@ -240,26 +270,28 @@ def script(path, text):
 
 
 def private_folder(flavour, rustc):
-    sweep()
     run = Path(tempfile.mkdtemp(prefix="run-", dir=KERNELS))
     lock = os.open(run / "lock", os.O_CREAT | os.O_RDWR)
     fcntl.flock(lock, fcntl.LOCK_EX)
     os.set_inheritable(lock, True)  # the lock lives as long as the kernel
-    triple = host_triple(rustc)
-    for part in (f"{triple}/debug", "debug"):
-        seed(TARGET / part, run / "target" / part)
+    seed(KERNELS / flavour / "target", run / "target")
     (run / "config").mkdir()
     # The first failed compilation of a session costs evcxr its rich display, and the first `?` is one: spend it here.
-    prelude = '[evcxr]\nprelude = \'{ "1".parse::<u8>()?; }\'\n\n'
+    prelude = '[evcxr]\nprelude = \'"1".parse::<u8>()?;\'\n\n'
     (run / "config" / "evcxr.toml").write_text(f"{prelude}[dependencies]\n{dependency(flavour)}\n")
-    # evcxr's first cell has no dependencies, so cargo empties Cargo.lock, and a later cell would resolve to whatever is
-    # newest. These two stand before the real tools and put the pinned versions back.
+    # These two stand before the real tools, for two reasons. evcxr's first cell has no dependencies, so cargo empties
+    # Cargo.lock, and a later cell would resolve to whatever is newest: the pinned versions are put back. And evcxr reads
+    # the standard library once for that first cell, which does not need it, and again for the dependency: the sources
+    # are empty until it asks for the dependency.
+    trimmed, empty = standard_library(rustc)
+    (run / "library").symlink_to(empty)
     tools = run / "bin"
     tools.mkdir()
     pinned, name = KERNELS / flavour / "Cargo.lock", dependency(flavour).split()[0]
     script(
         tools / "cargo",
-        f"""if [ "$PWD" = "{run}" ] && ! grep -q '^name = "{name}"$' Cargo.lock 2>/dev/null; then cp "{pinned}" Cargo.lock; fi
+        f"""if [ "$1" = metadata ]; then ln -sfn "{trimmed}" "{run}/library"; fi
+if [ "$PWD" = "{run}" ] && ! grep -q '^name = "{name}"$' Cargo.lock 2>/dev/null; then cp "{pinned}" Cargo.lock; fi
 exec "{real_tool("cargo")}" "$@"
 """,
     )
@@ -272,6 +304,8 @@ def launch(flavour, connection_file):
     if not binary.exists():
         stop("the kernel program is not installed; run `make lab` once")
     warm(flavour, quiet=True)
+    quietly = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.Popen([sys.executable, __file__, "sweep"], start_new_session=True, **quietly)
     rustc = real_tool("rustc")
     run = private_folder(flavour, rustc)
     env = dict(os.environ)
@@ -280,9 +314,12 @@ def launch(flavour, connection_file):
         EVCXR_TMPDIR=str(run),
         EVCXR_CONFIG_DIR=str(run / "config"),
         PATH=f"{run / 'bin'}{os.pathsep}{Path(rustc).parent}{os.pathsep}{env.get('PATH', '')}",
-        RUST_SRC_PATH=str(standard_library(rustc)),
+        RUST_SRC_PATH=str(run / "library"),
         LASTLAYER_KERNEL=EVCXR_VERSION,
         LASTLAYER_OUT=env.get("LASTLAYER_OUT", str(ROOT)),
+        # The kernel fills a gigabyte while it reads types: let its allocator keep what it has, in large pages.
+        MIMALLOC_PURGE_DELAY="-1",
+        MIMALLOC_ALLOW_LARGE_OS_PAGES="1",
         RUST_LIB_BACKTRACE="0",  # evcxr asks for backtraces, and candle would put one into every message
     )
     if "LASTLAYER_RUN_FILE" in env:  # tells the notebook runner where the cells are compiled
@@ -316,7 +353,7 @@ def main():
     spec = actions.add_parser("spec")
     spec.add_argument("folder", type=Path)
     spec.add_argument("--flavour", action="append", default=None)
-    actions.add_parser("build-flags")
+    actions.add_parser("sweep")
     args = parser.parse_args()
     if args.action == "warm":
         warm(args.flavour)
@@ -324,8 +361,8 @@ def main():
         launch(args.flavour, args.connection_file)
     elif args.action == "spec":
         write_spec(args.folder, args.flavour or ("lastlayer",))
-    else:  # for the Makefile: how to build the tests so that they share the kernel's dependencies
-        print(f"--target {host_triple(real_tool('rustc'))}|{rustflags()}")
+    else:
+        sweep()
 
 
 if __name__ == "__main__":

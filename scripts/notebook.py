@@ -82,7 +82,7 @@ class Kernel:
     def compiled_at(self, since):
         """When the newest cell library was linked, or None if none was since then."""
         folder = Path(self.run_file.read_text()) / "target"
-        times = [path.stat().st_mtime for path in folder.glob("*/debug/deps/libcode_*")]
+        times = [path.stat().st_mtime for path in folder.glob("*/debug/libcode_*")]
         newest = max(times, default=0)
         return newest if newest >= since else None
 

@@ -1,0 +1,84 @@
+"""`make lab` as a user gets it: a real server, our kernel in its list, a cell run through its own interface."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import uuid
+
+import pytest
+import requests
+import websocket
+from conftest import ROOT
+
+TOKEN = "test"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    flags = f"--no-browser --ip=127.0.0.1 --port={port} --IdentityProvider.token={TOKEN} --allow-root"
+    log = open(tmp_path_factory.mktemp("lab") / "log", "w+")
+    process = subprocess.Popen(
+        ["make", "lab", f"LAB_FLAGS={flags}"], cwd=ROOT, stdout=log, stderr=log, start_new_session=True
+    )
+    address = f"127.0.0.1:{port}"
+    try:
+        for _ in range(240):
+            try:
+                if requests.get(f"http://{address}/api", timeout=5).ok:
+                    break
+            except requests.ConnectionError:
+                assert process.poll() is None, open(log.name).read()
+                time.sleep(0.5)
+        yield address
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(timeout=60)
+
+
+def ask(server, method, path, **body):
+    answer = requests.request(
+        method, f"http://{server}/api/{path}", headers={"Authorization": f"token {TOKEN}"}, timeout=120, **body
+    )
+    answer.raise_for_status()
+    return answer.json() if answer.content else None
+
+
+def test_the_lab_page_opens(server):
+    page = requests.get(f"http://{server}/lab", params={"token": TOKEN}, timeout=60)
+    assert page.ok and "JupyterLab" in page.text
+
+
+def test_the_notebooks_and_our_kernel_are_listed(server):
+    names = [entry["name"] for entry in ask(server, "GET", "contents")["content"]]
+    assert "00_tour.ipynb" in names
+    spec = ask(server, "GET", "kernelspecs")["kernelspecs"]["lastlayer"]["spec"]
+    assert spec["display_name"] == "Rust (lastlayer)"
+    assert spec["env"]["CARGO_PROFILE_DEV_OPT_LEVEL"] == "3"
+    assert spec["env"]["CARGO_PROFILE_DEV_DEBUG_ASSERTIONS"] == "false"
+
+
+def test_a_cell_runs_through_the_server(server):
+    kernel = ask(server, "POST", "kernels", json={"name": "lastlayer"})["id"]
+    channel = websocket.create_connection(
+        f"ws://{server}/api/kernels/{kernel}/channels?token={TOKEN}", timeout=180
+    )
+    code = "use lastlayer::prelude::*;\nkernel_check(&Device::Cpu, Seed::new(7))?"
+    content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False, "stop_on_error": True}
+    header = {"msg_id": uuid.uuid4().hex, "msg_type": "execute_request", "username": "", "session": uuid.uuid4().hex,
+              "version": "5.3", "date": ""}
+    message = {"header": header, "parent_header": {}, "metadata": {}, "content": content, "channel": "shell", "buffers": []}
+    channel.send(json.dumps(message))
+    while True:
+        reply = json.loads(channel.recv())
+        assert reply["msg_type"] not in ("error",), reply["content"]
+        if reply["msg_type"] == "execute_result":
+            assert "| kernel | evcxr_jupyter 0.22.0 |" in reply["content"]["data"]["text/plain"]
+            break
+    channel.close()
+    ask(server, "DELETE", f"kernels/{kernel}")

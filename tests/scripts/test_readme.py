@@ -1,0 +1,49 @@
+"""README, Makefile and notebooks agree with each other."""
+
+import json
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def svg_outputs(name):
+    cells = json.loads((ROOT / "notebooks" / name).read_text())["cells"]
+    for cell in cells:
+        for output in cell.get("outputs", []):
+            if "image/svg+xml" in output.get("data", {}):
+                yield "".join(output["data"]["image/svg+xml"]).strip()
+
+
+def test_every_image_of_the_readme_is_an_output_of_a_notebook():
+    images = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README)
+    assert images
+    shown = {svg for path in (ROOT / "notebooks").glob("*.ipynb") for svg in svg_outputs(path.name)}
+    for image in images:
+        assert (ROOT / image).read_text().strip() in shown, f"{image} is not what the notebooks show; save it again"
+
+
+def test_every_command_of_the_readme_exists():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    for command in re.findall(r"make ([a-z][a-z-]+)", README):
+        assert command in targets, f"README names `make {command}`"
+
+
+def test_every_file_the_readme_and_the_map_name_exists():
+    text = README + (ROOT / "CONTRIBUTING.md").read_text()
+    for name in re.findall(r"`((?:src|scripts|tests|data|tools|benches|book)/[\w./-]*)`", text):
+        assert (ROOT / name).exists(), f"{name} is named but missing"
+
+
+def test_the_numbers_of_the_kernel_table_are_the_records():
+    record = json.loads((ROOT / "data" / "records" / "bench-kernel.json").read_text())["results"]
+    for row, key in (("start to first result", "kernel-start-to-first-result"), ("a later cell", "kernel-cell")):
+        line = next(line for line in README.splitlines() if line.startswith(f"| {row}"))
+        numbers = [float(n) for n in re.findall(r"([\d.]+) s", line)]
+        assert numbers == [round(record[key]["ours"], 1 if numbers[0] > 5 else 2), round(record[key]["peer"], 1 if numbers[0] > 5 else 2)]
+
+
+def test_the_record_of_the_corruption_is_quoted_right():
+    results = json.loads((ROOT / "data" / "records" / "kernel-uncured.json").read_text())["results"]
+    assert f"`{results['dw']}` where `{results['dw_true']}` is true" in README
