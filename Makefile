@@ -10,6 +10,8 @@ endif
 
 SETUP := $(PYTHON3) scripts/setup.py
 IN_LAB := $(SETUP) exec
+# Jupyter refuses root, which is what one is in a container, unless told.
+ROOT_FLAG := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .PHONY: help lab figures notebooks experiments test book bench cuda-check clean clean-all
 .DEFAULT_GOAL := help
@@ -28,7 +30,7 @@ help:
 lab:
 	@$(SETUP) lab
 	@echo "lastlayer: a kernel needs about 15 seconds to its first result; the browser opens now"
-	@$(IN_LAB) jupyter lab --notebook-dir=notebooks $(LAB_FLAGS)
+	@$(IN_LAB) jupyter lab --notebook-dir=notebooks $(ROOT_FLAG) $(LAB_FLAGS)
 
 figures:
 	@$(SETUP) figures
@@ -48,6 +50,7 @@ test:
 
 book:
 	@$(SETUP) book
+	@test -d figures || $(MAKE) --no-print-directory figures
 	@$(IN_LAB) python scripts/book.py build
 	@$(IN_LAB) python scripts/book.py check
 	@$(IN_LAB) python scripts/book.py serve

@@ -7,6 +7,7 @@
 
 import argparse
 import os
+import queue
 import re
 import sys
 import tempfile
@@ -19,11 +20,13 @@ from jupyter_client import KernelManager
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
+TEST_OUTPUT = ROOT / "target" / "test-output"  # what notebooks save under test; figures/ is left alone
 
 COMPILE_BUDGET = 4.0  # seconds a cell may take to compile; a shared machine gets five times that
 COMPILE_SLACK = 5
 RUN_BUDGET = {"test": 60.0, "figures": 150.0}  # seconds of run time for a whole notebook
 CELL_TIMEOUT = 600.0  # nothing ever takes that long
+LATE = 0.2  # seconds of silence after which a cell has said all; what comes still later is filed under it too
 
 CHECK = re.compile(r"^check (?P<name>[^=]+) = (?P<value>.*) \(tolerance (?P<tolerance>\S+)\): (?P<verdict>.*)$")
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|inf|NaN)")
@@ -65,6 +68,7 @@ class Kernel:
             stdout=self.log,
             stderr=self.log,
         )
+        self.outputs = {}
         self.client = self.manager.client()
         self.client.start_channels()
         try:
@@ -80,7 +84,9 @@ class Kernel:
         return Path(self.log.name).read_text()
 
     def compiled_at(self, since):
-        """When the newest cell library was linked, or None if none was since then."""
+        """When the newest cell library was linked, or None if none was since then, or this is not our launcher's."""
+        if not self.run_file.exists():
+            return None
         folder = Path(self.run_file.read_text()) / "target"
         times = [path.stat().st_mtime for path in folder.glob("*/debug/libcode_*")]
         newest = max(times, default=0)
@@ -90,25 +96,36 @@ class Kernel:
         """Runs one cell; returns outputs, seconds to compile, seconds to run."""
         began = time.time()
         request = self.client.execute(code, allow_stdin=False)
-        outputs = []
-        while True:
-            message = self.client.get_iopub_msg(timeout=CELL_TIMEOUT)
-            if message["parent_header"].get("msg_id") != request:
-                continue
-            kind, content = message["msg_type"], message["content"]
-            if kind == "status" and content["execution_state"] == "idle":
-                break
-            if kind in ("stream", "execute_result", "display_data", "error"):
-                output = nbformat.v4.output_from_msg(message)
-                last = outputs[-1] if outputs else None
-                if kind == "stream" and last and last.output_type == "stream" and last.name == output.name:
-                    last.text += output.text
-                else:
-                    outputs.append(output)
+        outputs = self.outputs[request] = []
+        while not self.receive(CELL_TIMEOUT, request):
+            pass
         self.client.get_shell_msg(timeout=CELL_TIMEOUT)
         ended = time.time()
         compiled = self.compiled_at(began - 0.01) or ended
+        self.drain()
         return outputs, compiled - began, ended - compiled
+
+    def receive(self, timeout, request=None):
+        """Takes one message and files it under the cell it belongs to; whether it says that the request is done."""
+        message = self.client.get_iopub_msg(timeout=timeout)
+        parent, kind, content = message["parent_header"].get("msg_id"), message["msg_type"], message["content"]
+        outputs = self.outputs.get(parent)
+        if outputs is not None and kind in ("stream", "execute_result", "display_data", "error"):
+            output = nbformat.v4.output_from_msg(message)
+            last = outputs[-1] if outputs else None
+            if kind == "stream" and last and last.output_type == "stream" and last.name == output.name:
+                last.text += output.text
+            else:
+                outputs.append(output)
+        return parent == request and kind == "status" and content["execution_state"] == "idle"
+
+    def drain(self):
+        """The kernel sends stderr on its own time, often after it has said that the cell is done."""
+        try:
+            while True:
+                self.receive(LATE)
+        except queue.Empty:
+            pass
 
     def stop(self):
         self.client.stop_channels()
@@ -133,12 +150,14 @@ def run(notebook, flavour="lastlayer", cwd=NOTEBOOKS, env=None):
                 continue
             count += 1
             cell.outputs, compile_seconds, run_seconds = kernel.execute(cell.source)
-            for output in cell.outputs:
-                if output.output_type == "execute_result":
-                    output.execution_count = count
             cell.execution_count = count
             cells.append(Cell(index, cell.outputs, compile_seconds, run_seconds, cell.metadata.get("tags", [])))
+        kernel.drain()
         start = kernel.start_seconds
+    for cell in filter(lambda c: c.cell_type == "code", notebook.cells):
+        for output in cell.outputs:
+            if output.output_type == "execute_result":
+                output.execution_count = cell.execution_count
     return cells, start
 
 
@@ -229,11 +248,8 @@ def process(path, mode):
     """Runs one notebook in a mode; returns its problems."""
     notebook = nbformat.read(path, as_version=4)
     committed = committed_cells(notebook)
-    env = {"LASTLAYER_QUICK": "1"} if mode == "test" else {}
-    with tempfile.TemporaryDirectory() as scratch:
-        if mode == "test":
-            env["LASTLAYER_OUT"] = scratch  # tests leave figures/ alone
-        cells, start = run(notebook, env=env)
+    env = {"LASTLAYER_QUICK": "1", "LASTLAYER_OUT": str(TEST_OUTPUT)} if mode == "test" else {}
+    cells, start = run(notebook, env=env)
     budget = RUN_BUDGET["test" if mode == "test" else "figures"]
     problems = run_problems(cells, budget)
     if mode == "test":

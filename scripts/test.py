@@ -12,6 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import kernel
 from kernel import ROOT
+from notebook import TEST_OUTPUT
 
 TRIPLE = kernel.host_triple(kernel.real_tool("rustc"))
 # The kernel's own flags, so that every dependency is built once for both.
@@ -23,13 +24,13 @@ STAGES = {
     "format": (["cargo", "fmt", "--all", "--check"], {}),
     "clippy": (["cargo", "clippy", "-q", HERE, "--all-targets", "--", "-D", "warnings"], SHARED),
     "docs": (["cargo", "doc", "-q", HERE, "--no-deps"], {**SHARED, "RUSTDOCFLAGS": "-D warnings"}),
-    "library": (["cargo", "test", "-q", HERE], SHARED),
+    "library": (["cargo", "test", "-q", HERE], {**SHARED, "LASTLAYER_EXPORT": ""}),
     "export": (["cargo", "test", "-q", "--release", "-p", "lastlayer-export"], {}),
     "export-clippy": (["cargo", "clippy", "-q", "--release", "-p", "lastlayer-export", "--", "-D", "warnings"], {}),
     "scripts": ([*PYTEST, "tests/scripts", "tests/book"], {}),
     "kernel": ([*PYTEST, "tests/kernel"], {}),
     "notebooks": ([sys.executable, "scripts/notebook.py", "test"], {}),
-    "book": ([sys.executable, "scripts/book.py", "build"], {}),
+    "book": ([sys.executable, "scripts/book.py", "build"], {"LASTLAYER_FIGURES": str(TEST_OUTPUT / "figures")}),
     "pages": ([sys.executable, "scripts/book.py", "check"], {}),
 }
 

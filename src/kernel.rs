@@ -27,6 +27,12 @@ pub(crate) fn in_kernel() -> bool {
     std::env::var_os(IN_KERNEL).is_some()
 }
 
+/// Whether a notebook should run its short setting: the tests set `LASTLAYER_QUICK`, and a cell chooses, as in
+/// `let epochs = if quick() { 3 } else { 30 };`. Lines printed by `check` must be the same in both.
+pub fn quick() -> bool {
+    std::env::var_os("LASTLAYER_QUICK").is_some_and(|value| !value.is_empty() && value != "0")
+}
+
 /// What a process shows of the libraries it has loaded; [`kernel_check`] judges it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evidence {

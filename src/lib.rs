@@ -41,7 +41,7 @@ pub mod prelude {
     pub use crate::check::check;
     pub use crate::error::{Error, Result};
     pub use crate::figure::*;
-    pub use crate::kernel::kernel_check;
+    pub use crate::kernel::{kernel_check, quick};
     pub use crate::ndarray::{self, Array1, Array2};
     pub use crate::progress::Progress;
     pub use crate::record::Record;

@@ -114,6 +114,17 @@ impl Record {
         self
     }
 
+    /// A result, or a setting, by name.
+    ///
+    /// Fails: `Config` if the record has neither; the message lists what it has.
+    pub fn value(&self, key: &str) -> Result<Cell> {
+        self.results.get(key).or_else(|| self.config.get(key)).map(Cell::from_json).ok_or_else(|| {
+            let known: Vec<&str> =
+                self.results.keys().chain(self.config.keys()).map(String::as_str).collect();
+            Error::config(format!("name in the record {:?}", self.name), format!("{key:?}"), known.join(", "))
+        })
+    }
+
     /// Seconds since [`Record::start`], or as long as a loaded record says.
     pub fn elapsed(&self) -> f64 {
         self.started.map_or(self.seconds, |started| started.elapsed().as_secs_f64())
@@ -179,9 +190,7 @@ impl Record {
         for r in &records {
             let seed = r.seed.map_or(Cell::Empty, |s| Cell::Text(s.value().to_string()));
             let mut row = vec![Cell::Text(r.name.clone()), seed];
-            row.extend(columns[2..columns.len() - 1].iter().map(|key| {
-                r.results.get(key).or_else(|| r.config.get(key)).map_or(Cell::Empty, Cell::from_json)
-            }));
+            row.extend(columns[2..columns.len() - 1].iter().map(|key| r.value(key).unwrap_or(Cell::Empty)));
             row.push(Cell::from(r.seconds));
             table = table.row(row)?;
         }

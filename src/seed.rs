@@ -94,6 +94,8 @@ impl Seed {
     }
 
     /// Tensor of uniform numbers in [low, high), reading draws `0..elements`.
+    ///
+    /// Fails: `Config` if the bounds are not finite and in order, or if the shape does not fit into memory.
     pub fn uniform_tensor<S: Into<Shape>>(
         self,
         shape: S,
@@ -101,10 +103,20 @@ impl Seed {
         dtype: DType,
         device: &Device,
     ) -> Result<Tensor> {
+        if !(low.is_finite() && high.is_finite() && low <= high) {
+            return Err(Error::config(
+                "range of uniform numbers",
+                format!("{low}..{high}"),
+                "two finite numbers in order",
+            ));
+        }
         self.tensor(shape.into(), dtype, device, |c| low + (high - low) * self.uniform(c))
     }
 
     /// Tensor of normal numbers, reading draws `0..elements`.
+    ///
+    /// Fails: `Config` unless the mean is finite and the standard deviation finite and not negative, or if the shape
+    /// does not fit into memory.
     pub fn normal_tensor<S: Into<Shape>>(
         self,
         shape: S,
@@ -112,12 +124,24 @@ impl Seed {
         dtype: DType,
         device: &Device,
     ) -> Result<Tensor> {
+        if !(mean.is_finite() && sd.is_finite() && sd >= 0.0) {
+            let got = format!("{mean} and {sd}");
+            return Err(Error::config(
+                "mean and standard deviation",
+                got,
+                "finite numbers, the second not negative",
+            ));
+        }
         self.tensor(shape.into(), dtype, device, |c| mean + sd * self.normal(c))
     }
 
     /// The numbers are made in f64 on the host and then moved, so a seed means the same on every device.
     fn tensor(self, shape: Shape, dtype: DType, device: &Device, f: impl Fn(u64) -> f64) -> Result<Tensor> {
-        let values: Vec<f64> = (0..shape.elem_count() as u64).map(f).collect();
+        let too_large = || Error::config("shape", format!("{shape:?}"), "what fits into memory");
+        let n = shape.dims().iter().try_fold(1usize, |n, d| n.checked_mul(*d)).ok_or_else(too_large)?;
+        let mut values: Vec<f64> = Vec::new();
+        values.try_reserve_exact(n).map_err(|_| too_large())?;
+        values.extend((0..n as u64).map(f));
         Ok(Tensor::from_vec(values, shape, device)?.to_dtype(dtype)?)
     }
 

@@ -16,6 +16,8 @@ pub enum Cell {
     Integer(i64),
     /// A number, printed with four significant digits and exported to CSV in full.
     Number(f64),
+    /// Several numbers, all printed in full.
+    List(Vec<f64>),
     /// A mean and the half-width of its interval, printed to the precision the interval supports.
     Interval { mean: f64, half: f64 },
 }
@@ -58,8 +60,7 @@ impl From<(f64, f64)> for Cell {
 
 impl From<Vec<f64>> for Cell {
     fn from(values: Vec<f64>) -> Cell {
-        let parts: Vec<String> = values.iter().map(f64::to_string).collect();
-        Cell::Text(format!("[{}]", parts.join(", ")))
+        Cell::List(values)
     }
 }
 
@@ -71,6 +72,9 @@ impl Cell {
             Cell::Text(text) => text.clone(),
             Cell::Integer(value) => value.to_string(),
             Cell::Number(value) => significant(*value),
+            Cell::List(values) => {
+                format!("[{}]", values.iter().map(f64::to_string).collect::<Vec<_>>().join(", "))
+            }
             Cell::Interval { mean, half } => interval(*mean, *half),
         }
     }
@@ -97,6 +101,7 @@ impl Cell {
             Cell::Text(text) => Value::from(text.as_str()),
             Cell::Integer(value) => Value::from(*value),
             Cell::Number(value) => number(*value),
+            Cell::List(values) => values.iter().map(|v| number(*v)).collect(),
             Cell::Interval { mean, half } => {
                 serde_json::json!({ "mean": number(*mean), "half": number(*half) })
             }
@@ -110,6 +115,10 @@ impl Cell {
             Value::Number(n) => {
                 n.as_i64().map_or_else(|| Cell::Number(n.as_f64().unwrap_or(f64::NAN)), Cell::Integer)
             }
+            Value::Array(a) => match a.iter().map(Value::as_f64).collect() {
+                Some(values) => Cell::List(values),
+                None => Cell::Text(value.to_string()),
+            },
             Value::Object(o) => {
                 match (o.get("mean").and_then(Value::as_f64), o.get("half").and_then(Value::as_f64)) {
                     (Some(mean), Some(half)) if o.len() == 2 => Cell::Interval { mean, half },

@@ -31,6 +31,18 @@ fn not_a_number_is_kept_by_name() -> Result<()> {
 }
 
 #[test]
+fn lists_round_trip_and_values_are_found_by_name() -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    let back = Record::load(sample("list", 0.5).result("dw", vec![1.5, -2.0]).save(folder.path())?)?;
+    assert_eq!(back.value("dw")?, Cell::from(vec![1.5, -2.0]));
+    assert_eq!(back.value("dw")?.text(), "[1.5, -2]");
+    assert_eq!(back.value("epochs")?, Cell::from(3usize));
+    let error = back.value("missing").unwrap_err();
+    assert!(error.to_string().ends_with("allowed: dw, error, epochs"), "{error}");
+    Ok(())
+}
+
+#[test]
 fn load_dir_gathers_runs_in_order_with_all_columns() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     sample("b", 0.2).result("extra", "x").save(folder.path())?;

@@ -121,3 +121,27 @@ fn tensors_repeat_on_every_call_and_differ_by_seed() -> Result<()> {
     assert!(u.iter().all(|v| (-2.0..3.0).contains(v)));
     Ok(())
 }
+
+#[test]
+fn impossible_tensors_are_refused() {
+    let s = Seed::new(1);
+    for range in [(1.0, 0.0), (f64::NAN, 1.0), (0.0, f64::INFINITY)] {
+        assert!(
+            matches!(s.uniform_tensor(3, range, DType::F32, &Device::Cpu), Err(Error::Config { .. })),
+            "{range:?}"
+        );
+    }
+    for moments in [(0.0, -1.0), (f64::NAN, 1.0), (0.0, f64::INFINITY)] {
+        assert!(
+            matches!(s.normal_tensor(3, moments, DType::F32, &Device::Cpu), Err(Error::Config { .. })),
+            "{moments:?}"
+        );
+    }
+    for shape in [(1usize << 62, 4), (1 << 40, 1 << 20)] {
+        assert!(matches!(
+            s.normal_tensor(shape, (0.0, 1.0), DType::F32, &Device::Cpu),
+            Err(Error::Config { .. })
+        ));
+    }
+    assert_eq!(s.normal_tensor((0, 3), (0.0, 1.0), DType::F32, &Device::Cpu).unwrap().dims(), [0, 3]);
+}

@@ -21,7 +21,7 @@ def server(tmp_path_factory):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    flags = f"--no-browser --ip=127.0.0.1 --port={port} --IdentityProvider.token={TOKEN} --allow-root"
+    flags = f"--no-browser --ip=127.0.0.1 --port={port} --IdentityProvider.token={TOKEN}"
     log = open(tmp_path_factory.mktemp("lab") / "log", "w+")
     process = subprocess.Popen(
         ["make", "lab", f"LAB_FLAGS={flags}"], cwd=ROOT, stdout=log, stderr=log, start_new_session=True

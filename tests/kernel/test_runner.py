@@ -21,7 +21,8 @@ def problems():
     book.cells.append(nbformat.v4.new_code_cell("let fine = 1;", metadata={"tags": ["expect-error"]}))
     book.cells.append(nbformat.v4.new_code_cell('panic!("expected")', metadata={"tags": ["expect-error"]}))
     book.cells.append(nbformat.v4.new_code_cell("std::thread::sleep(std::time::Duration::from_millis(600));"))
-    cells, _ = notebook.run(book)
+    book.cells.append(nbformat.v4.new_code_cell("quick()"))
+    cells, _ = notebook.run(book, env={"LASTLAYER_QUICK": "1"})
     return cells, notebook.run_problems(cells, budget=0.5)
 
 
@@ -38,6 +39,10 @@ def test_expected_errors_must_happen_and_may_happen(problems):
 
 
 def test_run_time_is_told_from_compile_time(problems):
-    sleeper = problems[0][-1]
+    sleeper = problems[0][-2]
     assert 0.6 <= sleeper.run_seconds < 3.0 and sleeper.compile_seconds > 0.1
     assert any("of run time, over the budget" in p for p in problems[1])
+
+
+def test_the_short_setting_reaches_the_cells(problems):
+    assert problems[0][-1].text().strip() == "true"
