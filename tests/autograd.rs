@@ -31,7 +31,8 @@ enum Op {
 /// By id: whether a parameter lies below.
 type Seen = HashMap<usize, bool>;
 
-/// Lists the nodes that lead to a parameter, arguments before results. The id alone tells nodes apart.
+/// Lists the nodes that lead to a parameter, arguments before results.
+/// The id alone tells nodes apart.
 fn walk<'a>(node: &'a Node, seen: &mut Seen, order: &mut Vec<&'a Node>) -> bool {
     if let Some(&tracked) = seen.get(&node.id) {
         return tracked;
