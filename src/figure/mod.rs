@@ -278,7 +278,8 @@ impl Figure {
             Chart::Grid { panels, .. } => {
                 let each =
                     panels.iter().enumerate().map(|(i, p)| format!("({}) {}", letter(i), p.describe()));
-                each.collect::<Vec<_>>().join(" ")
+                // Each panel is a sentence of its own; the full stop of the last is added below.
+                each.collect::<Vec<_>>().join(" ").trim_end_matches('.').to_string()
             }
         };
         let axis = |axis: &Axis| match axis.scale {
