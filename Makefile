@@ -1,6 +1,6 @@
 # Every command sets up what it needs, says what it does, may be interrupted and run again, and does nothing twice.
 PYTHON3 ?= python3
-# `make figures NAME=rate-1`, `make bench ROW=kernel`, `make lab FEATURES=cuda`
+# `make figures NAME=rate-1`, `make bench ROW=kernel`, `make lab FEATURES=cpu`
 NAME ?=
 ROW ?=
 FEATURES ?=

@@ -69,7 +69,6 @@ overflow-checks = true
 {dependency}
 """
 
-
 # cargo ends the name of everything a compilation unit owns in its hash.
 UNIT = re.compile(r"-([0-9a-f]{16})\b")
 
@@ -127,14 +126,18 @@ def build_environment(rustc):
 
 
 def features():
-    return [f for f in os.environ.get("LASTLAYER_FEATURES", "").replace(",", " ").split() if f]
+    """Features of the crate that the kernel is built with: as asked (`cpu` for none), else CUDA where there is one."""
+    asked = os.environ.get("LASTLAYER_FEATURES")
+    if asked is None:
+        return ["cuda"] if shutil.which("nvcc") and shutil.which("nvidia-smi") else []
+    return [name for name in asked.replace(",", " ").split() if name != "cpu"]
 
 
 def dependency(flavour):
     if flavour == "candle":
         return 'candle-core = "=0.11.1"'
     path = ROOT if flavour == "lastlayer" else KERNELS / "uncured-crate"
-    listed = "".join(f', features = {json.dumps(features())}' if features() else "")
+    listed = f", features = {json.dumps(features())}" if features() else ""
     return f"lastlayer = {{ path = {json.dumps(str(path))}{listed} }}"
 
 
@@ -190,12 +193,14 @@ def warm(flavour="lastlayer", quiet=False):
 
         def build(where, output, *options):
             command = [real_tool("cargo"), "build", *target, *options]
-            done = subprocess.run(command, cwd=where, env=dict(env, CARGO_TARGET_DIR=str(output)), stdout=subprocess.PIPE, text=True)
+            there = dict(env, CARGO_TARGET_DIR=str(output))
+            done = subprocess.run(command, cwd=where, env=there, stdout=subprocess.PIPE, text=True)
             if done.returncode:
                 stop("the library did not build; the compiler's message stands above")
             return done.stdout
 
-        listing = build(ROOT, TARGET, "--lib", "--message-format=json-render-diagnostics", *hush)
+        enabled = f"--features={' '.join(features())}"
+        listing = build(ROOT, TARGET, "--lib", enabled, "--message-format=json-render-diagnostics", *hush)
         (folder / "src").mkdir(parents=True, exist_ok=True)
         (folder / "src" / "lib.rs").write_text("")
         (folder / "Cargo.toml").write_text(MANIFEST.format(dependency=dependency(flavour)))
@@ -337,7 +342,7 @@ def write_spec(folder, flavours=("lastlayer",)):
             "display_name": "Rust (lastlayer)" if flavour == "lastlayer" else f"Rust ({flavour})",
             "language": "rust",
             "interrupt_mode": "message",
-            "env": dict(PROFILE, LASTLAYER_FEATURES=" ".join(features())),
+            "env": dict(PROFILE, LASTLAYER_FEATURES=" ".join(features()) or "cpu"),
         }
         (spec / "kernel.json").write_text(json.dumps(content, indent=1) + "\n")
 
