@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Installs what a command needs, once per machine, without root, pinned; says what it does and how long it takes.
 
-`setup.py lab|figures|test|book|bench|cuda` makes ready for that command; `setup.py python` prints the interpreter to use.
+`setup.py lab|figures|test|book|bench` makes ready for that command; `setup.py exec PROGRAM …` runs a program of the
+virtual environment, with everything that was installed where it looks for it.
 Standard library only. Tools live in ~/.cache/lastlayer (or $LASTLAYER_CACHE), builds in target/.
 """
 
@@ -22,7 +23,7 @@ MDBOOK = ("mdbook", "0.5.4", ["--no-default-features", "--features", "search"])
 MDBOOK_KATEX = ("mdbook-katex", "0.10.0", [])
 EVCXR = ("evcxr_jupyter", kernel.EVCXR_VERSION, [])
 
-# What each command needs, in the order it is installed, with minutes on two cores.
+# What each command needs, in the order it is installed.
 NEEDS = {
     "lab": ["python", "kernel", "export"],
     "figures": ["python", "kernel", "export"],
@@ -67,7 +68,7 @@ def venv(requirements):
     return cache_dir() / f"{requirements.stem}-{digest}"
 
 
-def python(requirements=ROOT / "scripts" / "requirements.txt"):
+def python(requirements):
     return venv(requirements) / "bin" / "python"
 
 
