@@ -250,11 +250,15 @@ def sweep():
             pass
 
 
+def standard_library_sources(rustc):
+    root = subprocess.run([rustc, "--print", "sysroot"], capture_output=True, text=True, check=True).stdout.strip()
+    return Path(root, "lib", "rustlib", "src", "rust", "library")
+
+
 def standard_library(rustc):
     """The sources from which the kernel infers types, less the half it never needs (processor intrinsics, tests), and
     the same crates empty. Each saves three seconds of every start; see `private_folder`."""
-    root = subprocess.run([rustc, "--print", "sysroot"], capture_output=True, text=True, check=True).stdout.strip()
-    library = Path(root, "lib", "rustlib", "src", "rust", "library")
+    library = standard_library_sources(rustc)
     if not library.exists():
         stop("the sources of the standard library are missing; run `rustup component add rust-src` in this folder")
     trimmed, empty = KERNELS / "rust-src", KERNELS / "rust-src-empty"

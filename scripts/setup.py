@@ -107,7 +107,22 @@ def install_tool(tool, minutes):
     run(command, f"{name} did not build; check the network and run the command again", cwd=ROOT, env=env)
 
 
+def install_toolchain():
+    """The pinned compiler and the parts that rust-toolchain.toml names, where rustup does not fetch them by itself."""
+    if not shutil.which("rustup"):
+        return
+    known = subprocess.run(["rustup", "which", "rustc"], cwd=ROOT, capture_output=True).returncode == 0
+    if not known:
+        say("installing the pinned Rust toolchain (about 1 minute, once)")
+        run(["rustup", "toolchain", "install"], "rustup could not install the toolchain; check the network", cwd=ROOT)
+    if not kernel.standard_library_sources(kernel.real_tool("rustc")).exists():
+        say("installing the sources of the standard library, from which the kernel infers types")
+        failed = "rustup could not install rust-src; check the network, or run `rustup component add rust-src` here"
+        run(["rustup", "component", "add", "rust-src"], failed, cwd=ROOT)
+
+
 def install_kernel():
+    install_toolchain()
     install_tool(EVCXR, 10)
     kernel.warm()
     kernel.write_spec(kernel.KERNELS / "jupyter")
