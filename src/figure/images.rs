@@ -41,6 +41,10 @@ impl Image {
         self.caption = text.to_string();
         self
     }
+
+    pub(super) fn pixels(&self) -> Pixels {
+        Pixels { width: self.width, height: self.height, rgb: self.rgb.clone() }
+    }
 }
 
 fn check_sides(width: usize, height: usize) -> Result<()> {
@@ -123,8 +127,7 @@ impl Sheet {
                 if aspect * width > height { (height / aspect, height) } else { (width, width * aspect) };
             let (left, right) = (left + (width - w) / 2.0, left + (width + w) / 2.0);
             let area = Rect { left, right, top: top + (height - h) / 2.0, bottom: top + (height + h) / 2.0 };
-            let pixels = Pixels { width: image.width, height: image.height, rgb: image.rgb.clone() };
-            canvas.image(&pixels, area, false);
+            canvas.image(&image.pixels(), area, false);
             canvas.outline(area, GRID, 0.5);
             for (j, text) in caption_lines(&image.caption, width, theme).iter().enumerate() {
                 let at = ((left + right) / 2.0, top + height + (1.0 + 1.15 * j as f64) * theme.text);

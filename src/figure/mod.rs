@@ -1,7 +1,7 @@
 //! Figures for notebooks and papers: one style, vector output, and the numbers behind every picture.
 //!
 //! ```text
-//! series ──▶ curves | scatter | bars | heat | hist | images | field ──▶ Figure ──▶ svg | display | save
+//! series ──▶ curves | scatter | bars | heat | hist | images | field | tree ──▶ Figure ──▶ svg | display | save
 //!                                            grid of figures ──────────────▲
 //! ```
 //! Everything that can fail fails when a figure is built or saved; showing one cannot.
@@ -19,6 +19,7 @@ mod panel;
 mod png;
 mod save;
 mod series;
+mod tree;
 
 use serde_json::{Map, Value};
 
@@ -36,6 +37,7 @@ pub use heat::{field, field_grid, heat};
 pub use images::{Image, images};
 pub use lines::{curves, hist, scatter};
 pub use series::{Bars, Curve, Points};
+pub use tree::{Branch, tree};
 
 /// Where a figure will be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,6 +79,7 @@ enum Chart {
     Heat(heat::Heat),
     Field(heat::Surface),
     Images(images::Sheet),
+    Tree(Branch),
     Grid { panels: Vec<Figure>, columns: usize },
 }
 
@@ -261,6 +264,7 @@ impl Figure {
             Chart::Heat(_) => "heat",
             Chart::Field(_) => "field",
             Chart::Images(_) => "images",
+            Chart::Tree(_) => "tree",
             Chart::Grid { .. } => "grid",
         }
     }
@@ -275,6 +279,7 @@ impl Figure {
             Chart::Heat(heat) => heat.describe(),
             Chart::Field(surface) => surface.describe(),
             Chart::Images(sheet) => sheet.describe(),
+            Chart::Tree(root) => root.describe(),
             Chart::Grid { panels, .. } => {
                 let each =
                     panels.iter().enumerate().map(|(i, p)| format!("({}) {}", letter(i), p.describe()));
@@ -301,6 +306,7 @@ impl Figure {
             Chart::Heat(_) => "Heat map",
             Chart::Field(_) => "Field",
             Chart::Images(_) => "Contact sheet",
+            Chart::Tree(_) => "Tree",
             Chart::Grid { .. } => "Panels",
         };
         let mut text = format!("{kind}{axes}: {content}.");

@@ -25,7 +25,9 @@ impl Figure {
         let theme = self.size.theme();
         let width = self.size.inches().0 * INCH;
         let height = match &self.chart {
-            Chart::Images(_) | Chart::Grid { .. } => self.height(width - 2.0 * MARGIN, &theme) + 2.0 * MARGIN,
+            Chart::Images(_) | Chart::Tree(_) | Chart::Grid { .. } => {
+                self.height(width - 2.0 * MARGIN, &theme) + 2.0 * MARGIN
+            }
             _ => self.size.inches().1 * INCH,
         };
         let outer = Rect { left: MARGIN, top: MARGIN, right: width - MARGIN, bottom: height - MARGIN };
@@ -62,6 +64,7 @@ impl Figure {
         let notes = if lines > 0 { lines as f64 * 1.2 * theme.text + 2.0 } else { 0.0 };
         match &self.chart {
             Chart::Images(sheet) => sheet.height(width, theme) + notes,
+            Chart::Tree(root) => root.height(theme) + notes,
             Chart::Grid { panels, .. } => {
                 let (columns, panel) = self.columns(width);
                 let rows = panels.chunks(columns).map(|row| row_height(row, panel, theme));
@@ -96,6 +99,7 @@ impl Figure {
             Chart::Heat(heat) => heat.draw(canvas, outer, theme, axes),
             Chart::Field(surface) => surface.draw(canvas, outer, theme, axes),
             Chart::Images(sheet) => sheet.draw(canvas, outer, theme),
+            Chart::Tree(root) => root.draw(canvas, outer, theme),
             Chart::Grid { panels, .. } => {
                 let (columns, width) = self.columns(outer.width());
                 let mut top = outer.top;

@@ -112,6 +112,7 @@ impl Chart {
             Chart::Heat(heat) => heat.names(),
             Chart::Field(surface) => surface.points.iter().map(|p| (p.name.clone(), p.x.len())).collect(),
             Chart::Images(sheet) => sheet.names(),
+            Chart::Tree(root) => root.names(),
             Chart::Grid { .. } => Vec::new(),
         }
     }
@@ -125,6 +126,7 @@ impl Chart {
             Chart::Heat(_) => vec!["row", "column", "value"],
             Chart::Field(_) => vec!["part", "x", "y", "value"],
             Chart::Images(_) => vec!["image", "caption", "row", "column", "red", "green", "blue"],
+            Chart::Tree(_) => vec!["node", "parent", "answer", "label"],
             Chart::Grid { panels, .. } => {
                 let mut all = vec!["panel"];
                 for column in panels.iter().flat_map(|p| p.chart.columns()) {
@@ -169,6 +171,7 @@ impl Chart {
             Chart::Heat(heat) => heat.rows(emit),
             Chart::Field(surface) => surface.rows(emit),
             Chart::Images(sheet) => sheet.rows(emit),
+            Chart::Tree(root) => root.rows(emit),
             Chart::Grid { panels, .. } => {
                 for (i, panel) in panels.iter().enumerate() {
                     let letter = super::page::letter(i).to_string();
