@@ -2,49 +2,7 @@
 //! runner compares every printed line with the committed one.
 
 use crate::error::{Error, Result, ensure_shape};
-use candle_core::{DType, Tensor};
-
-/// Numbers that [`check`] can compare: a number, a list, a tensor of any shape, or a claim (1 if it holds).
-pub trait Numbers {
-    /// All entries in row-major order, in f64. Host: checks print numbers.
-    fn numbers(&self) -> Result<Vec<f64>>;
-}
-
-impl Numbers for f64 {
-    fn numbers(&self) -> Result<Vec<f64>> {
-        Ok(vec![*self])
-    }
-}
-
-impl Numbers for bool {
-    fn numbers(&self) -> Result<Vec<f64>> {
-        Ok(vec![f64::from(u8::from(*self))])
-    }
-}
-
-impl<const N: usize> Numbers for [f64; N] {
-    fn numbers(&self) -> Result<Vec<f64>> {
-        Ok(self.to_vec())
-    }
-}
-
-impl Numbers for Vec<f64> {
-    fn numbers(&self) -> Result<Vec<f64>> {
-        Ok(self.clone())
-    }
-}
-
-impl Numbers for Tensor {
-    fn numbers(&self) -> Result<Vec<f64>> {
-        Ok(self.flatten_all()?.to_dtype(DType::F64)?.to_vec1()?)
-    }
-}
-
-impl<T: Numbers> Numbers for &T {
-    fn numbers(&self) -> Result<Vec<f64>> {
-        (*self).numbers()
-    }
-}
+use crate::numbers::Numbers;
 
 /// At most this many entries are printed; the comparison always covers all.
 const SHOWN: usize = 8;
@@ -55,9 +13,9 @@ const SHOWN: usize = 8;
 /// check dL/dw = [2, 4, 6] (tolerance 1e-12): exact
 /// check dL/dw = [2, 4, 6.5] (tolerance 1e-12): WRONG, largest difference 5.0e-1
 /// ```
-/// `close` means that every entry differs by at most `tolerance · max(1, |true|)`. A wrong answer is a line, not an
-/// error, so the cell keeps its variables. Fails: `Shape` if the two have different lengths, `Config` for a tolerance
-/// that is not a positive number.
+/// A number, a list, an array, a tensor of any shape, or a claim. `close` means that every entry differs by at most
+/// `tolerance · max(1, |true|)`. A wrong answer is a line, not an error, so the cell keeps its variables. Fails: `Shape`
+/// if the two have different lengths, `Config` for a tolerance that is not a positive number.
 pub fn check(name: &str, mine: impl Numbers, truth: impl Numbers, tolerance: f64) -> Result<()> {
     println!("{}", check_line(name, &mine.numbers()?, &truth.numbers()?, tolerance)?);
     Ok(())

@@ -20,6 +20,8 @@ pub enum Cell {
     List(Vec<f64>),
     /// A mean and the half-width of its interval, printed to the precision the interval supports.
     Interval { mean: f64, half: f64 },
+    /// A value and the two ends of its interval, printed to the precision the interval supports.
+    Range { value: f64, low: f64, high: f64 },
 }
 
 impl From<&str> for Cell {
@@ -76,20 +78,36 @@ impl Cell {
                 format!("[{}]", values.iter().map(f64::to_string).collect::<Vec<_>>().join(", "))
             }
             Cell::Interval { mean, half } => interval(*mean, *half),
+            Cell::Range { value, low, high } => range(*value, *low, *high),
         }
     }
 
     fn is_number(&self) -> bool {
-        matches!(self, Cell::Integer(_) | Cell::Number(_) | Cell::Interval { .. })
+        matches!(self, Cell::Integer(_) | Cell::Number(_) | Cell::Interval { .. } | Cell::Range { .. })
     }
 
-    /// The entry for a program, with every digit; an interval is two fields.
-    fn csv(&self) -> Vec<String> {
+    /// What a column that holds this cell is made of in a file for programs: the suffixes of its names.
+    fn csv_parts(&self) -> &'static [&'static str] {
         match self {
-            Cell::Number(value) => vec![value.to_string()],
-            Cell::Interval { mean, half } => vec![mean.to_string(), half.to_string()],
-            _ => vec![csv_field(&self.text()).into_owned()],
+            Cell::Range { .. } => &["", " low", " high"],
+            Cell::Interval { .. } => &["", " half-width"],
+            _ => &[""],
         }
+    }
+
+    /// The entry for a program, with every digit, in the given number of fields.
+    fn csv(&self, fields: usize) -> Vec<String> {
+        let mut parts = match self {
+            Cell::Number(value) => vec![value.to_string()],
+            Cell::Interval { mean, half } if fields == 3 => {
+                vec![mean.to_string(), (mean - half).to_string(), (mean + half).to_string()]
+            }
+            Cell::Interval { mean, half } => vec![mean.to_string(), half.to_string()],
+            Cell::Range { value, low, high } => vec![value.to_string(), low.to_string(), high.to_string()],
+            _ => vec![csv_field(&self.text()).into_owned()],
+        };
+        parts.resize(fields, String::new());
+        parts
     }
 
     /// JSON value; what JSON cannot hold (NaN, infinite) is kept as its name.
@@ -104,6 +122,9 @@ impl Cell {
             Cell::List(values) => values.iter().map(|v| number(*v)).collect(),
             Cell::Interval { mean, half } => {
                 serde_json::json!({ "mean": number(*mean), "half": number(*half) })
+            }
+            Cell::Range { value, low, high } => {
+                serde_json::json!({ "value": number(*value), "low": number(*low), "high": number(*high) })
             }
         }
     }
@@ -120,8 +141,11 @@ impl Cell {
                 None => Cell::Text(value.to_string()),
             },
             Value::Object(o) => {
-                match (o.get("mean").and_then(Value::as_f64), o.get("half").and_then(Value::as_f64)) {
-                    (Some(mean), Some(half)) if o.len() == 2 => Cell::Interval { mean, half },
+                let field = |name: &str| o.get(name).and_then(Value::as_f64);
+                match (o.len(), [field("mean"), field("half")], [field("value"), field("low"), field("high")])
+                {
+                    (2, [Some(mean), Some(half)], _) => Cell::Interval { mean, half },
+                    (3, _, [Some(value), Some(low), Some(high)]) => Cell::Range { value, low, high },
                     _ => Cell::Text(value.to_string()),
                 }
             }
@@ -145,14 +169,25 @@ fn significant(value: f64) -> String {
 
 /// Mean and half-width, cut at the second significant digit of the half-width.
 fn interval(mean: f64, half: f64) -> String {
-    if !mean.is_finite() || !half.is_finite() || half <= 0.0 {
-        return format!("{} ± {}", significant(mean), significant(half));
+    match decimals_for(half) {
+        Some(decimals) => format!("{mean:.decimals$} ± {half:.decimals$}"),
+        None => format!("{} ± {}", significant(mean), significant(half)),
     }
-    let decimals = 1 - half.log10().floor() as i32;
-    if !(0..=9).contains(&decimals) {
-        return format!("{} ± {}", significant(mean), significant(half));
+}
+
+/// Value and ends, cut at the second significant digit of half the length.
+fn range(value: f64, low: f64, high: f64) -> String {
+    match decimals_for((high - low) / 2.0) {
+        Some(decimals) => format!("{value:.decimals$} [{low:.decimals$}, {high:.decimals$}]"),
+        None => format!("{} [{}, {}]", significant(value), significant(low), significant(high)),
     }
-    format!("{mean:.0$} ± {half:.0$}", decimals as usize)
+}
+
+/// Decimals that show two significant digits of a half-width; none if it is so large or small that a plain number
+/// would mislead.
+fn decimals_for(half: f64) -> Option<usize> {
+    let decimals = 1.0 - half.log10().floor();
+    (0.0..=9.0).contains(&decimals).then_some(decimals as usize)
 }
 
 /// Escapes text for HTML and SVG.
@@ -268,29 +303,20 @@ impl Table {
         out + "\\end{table}\n"
     }
 
-    /// Comma-separated values with every digit; an interval column becomes two, the second named `<column> half-width`.
+    /// Comma-separated values with every digit. A column of intervals becomes two, `<column> half-width` the second; a
+    /// column of ranges three, with `<column> low` and `<column> high`.
     pub fn csv(&self) -> String {
-        let split: Vec<bool> = (0..self.columns.len())
-            .map(|j| self.rows.iter().any(|row| matches!(row.get(j), Some(Cell::Interval { .. }))))
-            .collect();
-        let mut header = Vec::new();
-        for (column, &split) in self.columns.iter().zip(&split) {
-            header.push(csv_field(column).into_owned());
-            if split {
-                header.push(csv_field(&format!("{column} half-width")).into_owned());
-            }
-        }
-        let mut out = header.join(",") + "\n";
+        let most_parts = |j: usize| {
+            let parts = self.rows.iter().filter_map(|row| row.get(j)).map(Cell::csv_parts);
+            parts.max_by_key(|parts| parts.len()).unwrap_or(&[""])
+        };
+        let parts: Vec<&[&str]> = (0..self.columns.len()).map(most_parts).collect();
+        let named = self.columns.iter().zip(&parts);
+        let header = named.flat_map(|(name, parts)| parts.iter().map(move |part| format!("{name}{part}")));
+        let mut out = header.map(|name| csv_field(&name).into_owned()).collect::<Vec<_>>().join(",") + "\n";
         for row in &self.rows {
-            let mut fields = Vec::new();
-            for (cell, &split) in row.iter().zip(&split) {
-                let mut parts = cell.csv();
-                if split && parts.len() == 1 {
-                    parts.push(String::new());
-                }
-                fields.extend(parts);
-            }
-            out += &(fields.join(",") + "\n");
+            let fields = row.iter().zip(&parts).flat_map(|(cell, parts)| cell.csv(parts.len()));
+            out += &(fields.collect::<Vec<_>>().join(",") + "\n");
         }
         out
     }

@@ -96,3 +96,13 @@ fn an_unwritable_place_is_an_error_that_names_it() {
     assert!(matches!(&error, Error::Io { path, .. } if path.starts_with(&file)), "{error}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
+
+#[test]
+fn a_range_prints_its_ends_and_exports_three_fields() -> Result<()> {
+    let range = Cell::Range { value: 0.91234, low: 0.8912, high: 0.9334 };
+    assert_eq!(range.text(), "0.912 [0.891, 0.933]");
+    assert_eq!(Cell::Range { value: 1.0, low: 1.0, high: 1.0 }.text(), "1.000 [1.000, 1.000]");
+    let table = Table::new(&["AUC"]).row(vec![range])?.row(vec![(0.5, 0.25)])?.row(vec![0.75])?;
+    assert_eq!(table.csv(), "AUC,AUC low,AUC high\n0.91234,0.8912,0.9334\n0.5,0.25,0.75\n0.75,,\n");
+    Ok(())
+}
