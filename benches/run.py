@@ -101,24 +101,49 @@ def row_kernel():
 
 def row_figure():
     """A chart of two curves with 10 000 points each, as SVG text, against matplotlib (1 minute)."""
-    env = {**os.environ, "RUSTFLAGS": kernel.rustflags()}
-    triple = kernel.host_triple(kernel.real_tool("rustc"))
-    build = ["cargo", "bench", "-q", "--profile", "dev", "--target", triple, "--bench", "figure"]
-    subprocess.run([*build, "--no-run"], cwd=ROOT, env=env, check=True)
-    ours, peer = [], []
-    for _ in range(5):
-        ours.append(timed(build, env))
-        peer.append(timed([str(setup.python(PEERS)), str(ROOT / "benches" / "figure.py")], os.environ))
+    ours, peer, _ = race("figure")
     return {"figure-svg": (ours, peer)}, {"peer": "matplotlib, SVG backend", "points": 20_000}
 
 
-ROWS = {"kernel": row_kernel, "figure": row_figure}
+def row_auc():
+    """The exact AUC of a million scores, ties among them, against scikit-learn (1 minute)."""
+    ours, peer, said = race("auc")
+    mine, theirs = (float(program["auc"]) for program in said)
+    # Both count the same pairs; only the last divisions and sums may round differently.
+    if not abs(mine - theirs) <= 1e-12:
+        sys.exit(f"the two answers differ: {mine!r} here and {theirs!r} in scikit-learn")
+    return {"auc": (ours, peer)}, {"peer": "sklearn.metrics.roc_auc_score", "scores": 1_000_000, "auc": mine}
 
 
-def timed(command, env):
-    """The seconds that a program prints of its own inner loop."""
+def row_critters():
+    """Seconds per critter of 32 pixels, against the same recipe in numpy, which must draw the same pixels (1 minute)."""
+    ours, peer, said = race("critters")
+    mine, theirs = (int(program["sum"]) for program in said)
+    if mine != theirs:
+        sys.exit(f"the two renderers differ: pixels of 200 images sum to {mine} here and to {theirs} in numpy")
+    config = {"peer": "numpy, one image at a time", "images": 6000, "images_per_second": round(1 / statistics.median(ours))}
+    return {"critters": (ours, peer)}, config
+
+
+ROWS = {"kernel": row_kernel, "figure": row_figure, "auc": row_auc, "critters": row_critters}
+
+
+def race(name, rounds=5):
+    """Runs benches/NAME.rs and benches/NAME.py in turn: seconds of both, and all that the last runs said."""
+    env = {**os.environ, "RUSTFLAGS": kernel.rustflags()}
+    triple = kernel.host_triple(kernel.real_tool("rustc"))
+    ours = ["cargo", "bench", "-q", "--profile", "dev", "--target", triple, "--bench", name]
+    peer = [str(setup.python(PEERS)), str(ROOT / "benches" / f"{name}.py")]
+    subprocess.run([*ours, "--no-run"], cwd=ROOT, env=env, check=True)
+    rounds = [(printed(ours, env), printed(peer, os.environ)) for _ in range(rounds)]
+    seconds = [[float(said[side]["seconds"]) for said in rounds] for side in (0, 1)]
+    return *seconds, rounds[-1]
+
+
+def printed(command, env):
+    """What a program prints of itself, as `name=value` words."""
     text = subprocess.run(command, cwd=ROOT, env=env, check=True, capture_output=True, text=True).stdout
-    return float(re.search(r"seconds=(\S+)", text)[1])
+    return dict(re.findall(r"(\w+)=(\S+)", text))
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ Each row says how long it takes. A record is replaced only by a finished run.
 """
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -52,7 +53,25 @@ def kernel_uncured(folder=RECORDS):
     return across_cells("uncured", save)
 
 
-ROWS = {"kernel-uncured": kernel_uncured}
+def study(row):
+    """Runs a row of examples/study.rs, which writes the record itself."""
+    env = {**os.environ, "RUSTFLAGS": kernel.rustflags()}
+    triple = kernel.host_triple(kernel.real_tool("rustc"))
+    command = ["cargo", "run", "-q", "--target", triple, "--example", "study", "--", row, str(RECORDS)]
+    subprocess.run(command, cwd=ROOT, env=env, check=True)
+
+
+def measures():
+    """How noisy rates are, and which intervals cover (2 minutes)."""
+    study("measures")
+
+
+def critters():
+    """Ceilings of Critters (seconds)."""
+    study("critters")
+
+
+ROWS = {"kernel-uncured": kernel_uncured, "measures": measures, "critters": critters}
 
 
 def main():

@@ -11,6 +11,10 @@
 //! |---|---|
 //! | [`error`] | the one [`Error`](error::Error), every message with a remedy |
 //! | [`seed`] | [`Seed`](seed::Seed), the counter-based generator behind everything random |
+//! | [`numbers`] | tensors, arrays, vectors and slices, all read as f64 |
+//! | [`distribution`] | distribution functions and their inverses |
+//! | [`data`] | [`Dataset`](data::Dataset), Critters with known ceilings, toy sets, loaders |
+//! | [`metrics`] | exact rates, AUC, calibration and confusion, with intervals and tests |
 //! | [`check`](mod@check) | lines that compare your number with the true one |
 //! | [`kernel`] | proof that all cells of a notebook share one copy of the library |
 //! | [`progress`] | lines in a notebook, a bar on a terminal |
@@ -20,10 +24,14 @@
 //! | [`record`] | one JSON file per run |
 
 pub mod check;
+pub mod data;
+pub mod distribution;
 pub mod error;
 pub mod figure;
 pub mod files;
 pub mod kernel;
+pub mod metrics;
+pub mod numbers;
 pub mod progress;
 pub mod record;
 pub mod seed;
@@ -39,10 +47,19 @@ pub mod prelude {
     pub use crate::candle::{self, D, DType, Device, IndexOp, Module, Tensor, Var};
     pub use crate::candle_nn::{self, Optimizer, VarBuilder, VarMap};
     pub use crate::check::check;
+    pub use crate::data::critters::{Critters, Preset};
+    pub use crate::data::toy::{Gaussians, arcs, rings};
+    pub use crate::data::{Dataset, Part, Parts, load};
+    pub use crate::distribution;
     pub use crate::error::{Error, Result};
     pub use crate::figure::*;
     pub use crate::kernel::{kernel_check, quick};
+    pub use crate::metrics::{
+        self, Bins, Calibration, ClassScores, Comparison, Confusion, Estimate, Scores, delong, mcnemar,
+        mean_interval, paired, rate_interval, wilson_interval,
+    };
     pub use crate::ndarray::{self, Array1, Array2};
+    pub use crate::numbers::Numbers;
     pub use crate::progress::Progress;
     pub use crate::record::Record;
     pub use crate::seed::Seed;

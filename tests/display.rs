@@ -1,6 +1,7 @@
 //! What the notebook kernel asks of every public type: owned, nameable, `Clone`, with an inherent `evcxr_display`.
 
-use lastlayer::{figure, files, kernel, progress, record, seed, table};
+use lastlayer::data::{self, critters, load, toy};
+use lastlayer::{figure, files, kernel, metrics, progress, record, seed, table};
 
 /// Fails to compile unless the type is `'static + Clone` and has `evcxr_display` without any trait in scope.
 macro_rules! displayed {
@@ -14,18 +15,64 @@ macro_rules! displayed {
 }
 
 displayed!(
+    critters::Ceiling,
+    critters::Critters,
+    critters::Fidelity,
+    data::Batches,
+    data::Dataset,
+    data::Parts,
     figure::Figure,
     files::Saved,
     kernel::Setup,
+    load::ClassAttributes,
+    load::Exported,
+    load::Npz,
+    metrics::Calibration,
+    metrics::ClassScores,
+    metrics::Comparison,
+    metrics::Confusion,
+    metrics::Estimate,
+    metrics::McNemar,
+    metrics::PrecisionRecall,
+    metrics::Roc,
+    metrics::Scores,
     progress::Progress,
     record::Record,
     seed::Seed,
     table::Table,
+    toy::Gaussians,
 );
 
 /// Inputs, parts of results and the error, which no cell ends in. Each is `Clone` but for the error, which wraps others'.
-const PARTS: &[&str] =
-    &["Bars", "Cell", "Curve", "Error", "Evidence", "Image", "Points", "Provenance", "Show", "Size"];
+const PARTS: &[&str] = &[
+    "Adult",
+    "Bars",
+    "Bin",
+    "Bins",
+    "Branch",
+    "CelebA",
+    "Cell",
+    "Cifar100",
+    "Correlation",
+    "Crop",
+    "CsvTable",
+    "Cub",
+    "Curve",
+    "Error",
+    "Evidence",
+    "ExportKeys",
+    "Image",
+    "ImageFolder",
+    "Latents",
+    "Missing",
+    "Names",
+    "Part",
+    "Points",
+    "Preset",
+    "Provenance",
+    "Show",
+    "Size",
+];
 
 #[test]
 fn every_public_type_is_displayed_or_known_to_be_a_part() {

@@ -1,0 +1,126 @@
+//! The studies behind the committed records: `cargo run --example study -- ROW FOLDER`, called by `make experiments`.
+
+use lastlayer::distribution::{normal_cdf, normal_quantile};
+use lastlayer::metrics::{Scores, rate_interval};
+use lastlayer::prelude::*;
+use lastlayer::seed::Seed;
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [row, folder] = &arguments[..] else {
+        return Err(Error::config("arguments", arguments.join(" "), "ROW FOLDER"));
+    };
+    let record = match row.as_str() {
+        "measures" => measures()?,
+        "critters" => critters()?,
+        other => return Err(Error::config("row", other, "measures, critters")),
+    };
+    record.save(folder)?;
+    Ok(())
+}
+
+const SEED: Seed = Seed::new(2026);
+
+/// A test set of two unit normal classes a distance `gap` apart, as many positives as negatives.
+fn normal_scores(gap: f64, n: usize, seed: Seed) -> Result<Scores> {
+    let y: Vec<u8> = (0..n).map(|i| (i % 2) as u8).collect();
+    let s: Vec<f64> = (0..n).map(|i| seed.normal(i as u64) + gap * f64::from(y[i])).collect();
+    Scores::new(&s, &y)
+}
+
+/// How far rates at a rate vary, how the rate of a sampled threshold is distributed, and which intervals cover.
+fn measures() -> Result<Record> {
+    const GAP: f64 = 2.15;
+    const N: usize = 4000;
+    const SETS: usize = 2000;
+    const COVERAGE_SETS: usize = 400;
+    let mut record = Record::start("measures", "cpu").seed(SEED);
+    record = record
+        .config("gap", GAP)
+        .config("samples", N)
+        .config("sets", SETS)
+        .config("coverage_sets", COVERAGE_SETS);
+    let half = N as f64 / 2.0;
+    let rates = [0.01, 0.02, 0.05, 0.10];
+    let mut found = vec![Vec::with_capacity(SETS); rates.len()];
+    for set in 0..SETS {
+        let scores = normal_scores(GAP, N, SEED.named("noise").stream(set as u64))?;
+        for (values, fpr) in found.iter_mut().zip(rates) {
+            values.push(scores.fnr_at_fpr(fpr)?);
+        }
+    }
+    for (values, fpr) in found.iter().zip(rates) {
+        let z = normal_quantile(1.0 - fpr)?;
+        let (fnr, slope) = (normal_cdf(z - GAP), (GAP * (z - GAP / 2.0)).exp());
+        let binomial = fnr * (1.0 - fnr) / half;
+        let formula = (binomial + slope * slope * fpr * (1.0 - fpr) / half).sqrt();
+        let mean = values.iter().sum::<f64>() / SETS as f64;
+        let measured = (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (SETS - 1) as f64).sqrt();
+        let percent = (100.0 * fpr).round() as usize;
+        let numbers = [
+            ("fnr", fnr),
+            ("slope", slope),
+            ("mean_measured", mean),
+            ("sd_formula", formula),
+            ("sd_measured", measured),
+            ("sd_points", 100.0 * measured),
+            ("sd_binomial", binomial.sqrt()),
+        ];
+        for (name, value) in numbers {
+            record = record.result(&format!("{name}_{percent}"), value);
+        }
+    }
+    for negatives in [50usize, 200, 1000, 5000] {
+        let k = (0.01 * negatives as f64 + 1e-9) as usize;
+        let law = (k + 1) as f64 / (negatives + 1) as f64;
+        let mut total = 0.0;
+        for set in 0..SETS {
+            let stream = SEED.named("beta").stream(negatives as u64).stream(set as u64);
+            let s: Vec<f64> = (0..=negatives).map(|i| stream.normal(i as u64)).collect();
+            let y: Vec<u8> = (0..=negatives).map(|i| u8::from(i == negatives)).collect();
+            total += 1.0 - normal_cdf(Scores::new(&s, &y)?.threshold_at_fpr(0.01)?);
+        }
+        record = record.result(&format!("beta_law_{negatives}"), law);
+        record = record.result(&format!("beta_simulated_{negatives}"), total / SETS as f64);
+    }
+    let truth = normal_cdf(normal_quantile(0.99)? - GAP);
+    let (mut binomial, mut bootstrap) = (0, 0);
+    for set in 0..COVERAGE_SETS {
+        let seed = SEED.named("coverage").stream(set as u64);
+        let scores = normal_scores(GAP, N, seed)?;
+        let missed = (scores.fnr_at_fpr(0.01)? * half).round() as usize;
+        let fixed = rate_interval(missed, N / 2, 0.95)?;
+        let drawn = scores.fnr_at_fpr_interval(0.01, 500, 0.95, seed.named("bootstrap"))?;
+        binomial += usize::from(fixed.low <= truth && truth <= fixed.high);
+        bootstrap += usize::from(drawn.low <= truth && truth <= drawn.high);
+    }
+    record = record.result("coverage_binomial", binomial as f64 / COVERAGE_SETS as f64);
+    Ok(record.result("coverage_bootstrap", bootstrap as f64 / COVERAGE_SETS as f64))
+}
+
+/// Ceilings of the attributes that the chapters use, and what species tell of attributes.
+fn critters() -> Result<Record> {
+    let mut record = Record::start("critters", "cpu");
+    let plain = Critters::new(Preset::Plain, SEED);
+    let iid = Critters::new(Preset::Iid, SEED);
+    let shift = Critters::new(Preset::Shift, SEED);
+    let mut rows = Vec::new();
+    for name in ["cheeks", "smile", "red_lips", "brows", "big_lips", "mouth_open"] {
+        rows.push((name.to_string(), plain.ceiling(name, Part::Test)?));
+        rows.push((format!("{name}_iid"), iid.ceiling(name, Part::Test)?));
+    }
+    rows.push(("cheeks_shift_train".to_string(), shift.ceiling("cheeks", Part::Train)?));
+    for (name, ceiling) in rows {
+        record = record
+            .result(&format!("{name}_accuracy"), ceiling.accuracy())
+            .result(&format!("{name}_auc"), ceiling.auc())
+            .result(&format!("{name}_f1"), ceiling.best_f1());
+        for percent in [1, 2, 5, 10] {
+            record = record
+                .result(&format!("{name}_fnr_{percent}"), ceiling.fnr_at_fpr(f64::from(percent) / 100.0)?);
+        }
+    }
+    let whiskers = iid.fidelity("whiskers")?;
+    record = record.result("whiskers_oracle", whiskers.class_oracle).result("whiskers_floor", whiskers.floor);
+    Ok(record.result("species_ceiling", iid.species_ceiling()?))
+}

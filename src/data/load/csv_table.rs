@@ -1,0 +1,282 @@
+//! Tables as CSV: numbers as features, one column as the label.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+
+use candle_core::{Device, Tensor};
+
+use super::read::{MOST_BYTES, MOST_CLASSES, Source, product};
+use crate::data::Dataset;
+use crate::error::{Error, Result};
+
+const CSV: Source = Source {
+    name: "A CSV table",
+    layout: "text in UTF-8 with a header row and one row per example, plain or gzip",
+    origin: "Columns that are no numbers go into `categorical` or `drop`, rows with gaps need `missing: Missing::DropRow`",
+};
+
+/// What [`csv_table`] does with a cell that is empty, "?", "NA" or "NaN".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Missing {
+    /// Fails and names the cell.
+    #[default]
+    Refuse,
+    /// Leaves the whole row out.
+    DropRow,
+}
+
+/// How [`csv_table`] reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CsvTable {
+    /// Column of the label, of words or numbers.
+    pub label: String,
+    /// Columns of numbers that become attributes instead of features.
+    pub attributes: Vec<String>,
+    /// Columns of words that become one indicator per value.
+    pub categorical: Vec<String>,
+    /// Columns to leave out.
+    pub drop: Vec<String>,
+    /// What separates the fields.
+    pub delimiter: char,
+    /// What to do with gaps.
+    pub missing: Missing,
+}
+
+impl Default for CsvTable {
+    fn default() -> CsvTable {
+        CsvTable {
+            label: "label".to_string(),
+            attributes: Vec::new(),
+            categorical: Vec::new(),
+            drop: Vec::new(),
+            delimiter: ',',
+            missing: Missing::Refuse,
+        }
+    }
+}
+
+/// A table from a CSV file with a header row.
+///
+/// Shapes: `x` [n, d] f32: every column that is not named otherwise, as numbers, in the order of the file, a categorical
+/// column as one indicator per value, by name; `y` [n]: the values of the label in order, numbers by size and words by
+/// name; `a` [n, m] f32. A byte-order mark and gzip are understood.
+/// Fails: `Config` for a delimiter that is no ASCII character, `Io` if the file is missing, `Data` with line and column
+/// for a missing column (the message lists those there are), a cell that is no finite number, or a row of another length.
+/// Checked by `tests/load/csv.rs`.
+pub fn csv_table(path: impl AsRef<Path>, options: &CsvTable, device: &Device) -> Result<Dataset> {
+    let path = path.as_ref();
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let set = name.split('.').next().unwrap_or_default().to_string();
+    parse(&CSV, path, &set, &CSV.text(path)?, options, device)
+}
+
+/// What a column is used for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Feature,
+    Categorical,
+    Attribute,
+    Label,
+    Dropped,
+}
+
+/// The table in a text; `path` and `source` only serve the messages.
+pub(crate) fn parse(
+    source: &Source,
+    path: &Path,
+    set: &str,
+    text: &str,
+    options: &CsvTable,
+    device: &Device,
+) -> Result<Dataset> {
+    let sheet = Sheet::read(source, path, text, options)?;
+    let n = sheet.rows.len();
+    let (features, x) = sheet.features()?;
+    let (classes, y) = sheet.classes()?;
+    let x = Tensor::from_vec(x, (n, features.len()), device)?;
+    let y = Tensor::from_vec(y, n, device)?;
+    let data = Dataset::new(set, x, y, classes)?.with_features(features)?;
+    let attributes = sheet.with(|role| role == Role::Attribute);
+    if attributes.is_empty() {
+        return Ok(data);
+    }
+    let mut a = Vec::with_capacity(n * attributes.len());
+    for row in &sheet.rows {
+        for column in &attributes {
+            a.push(sheet.number(row, *column)?);
+        }
+    }
+    let a = Tensor::from_vec(a, (n, attributes.len()), device)?;
+    data.with_attributes(a, attributes.iter().map(|column| &sheet.columns[*column]))
+}
+
+/// A row and the line it stands on.
+type Row = (usize, csv::StringRecord);
+
+/// The cells of a table, all rows of the same length and without gaps.
+struct Sheet<'a> {
+    source: &'a Source,
+    path: &'a Path,
+    columns: Vec<String>,
+    roles: Vec<Role>,
+    rows: Vec<Row>,
+}
+
+impl Sheet<'_> {
+    fn read<'a>(source: &'a Source, path: &'a Path, text: &str, options: &CsvTable) -> Result<Sheet<'a>> {
+        if !options.delimiter.is_ascii() || options.delimiter == '"' {
+            let allowed = "one ASCII character that is no quote, such as ',', ';' or '\\t'";
+            return Err(Error::config("delimiter", format!("{:?}", options.delimiter), allowed));
+        }
+        let mut reader = csv::ReaderBuilder::new()
+            .delimiter(options.delimiter as u8)
+            .flexible(true)
+            .trim(csv::Trim::All)
+            .from_reader(text.as_bytes());
+        let damaged = |e: csv::Error| {
+            let line = e.position().map_or(1, |position| position.line() as usize);
+            source.line(path, line, format!("cannot be read as CSV ({e})"))
+        };
+        let columns: Vec<String> = reader.headers().map_err(damaged)?.iter().map(str::to_string).collect();
+        if columns.iter().all(String::is_empty) {
+            return Err(source.data(path, "is empty"));
+        }
+        let roles = roles(source, path, &columns, options)?;
+        let mut rows = Vec::new();
+        for record in reader.records() {
+            let record = record.map_err(damaged)?;
+            let line = record.position().map_or(0, |position| position.line() as usize);
+            if record.len() != columns.len() {
+                let why = format!("{} fields, but the header has {}", record.len(), columns.len());
+                return Err(source.line(path, line, why));
+            }
+            let gap = (0..columns.len()).find(|j| roles[*j] != Role::Dropped && is_missing(&record[*j]));
+            match (gap, options.missing) {
+                (None, _) => rows.push((line, record)),
+                (Some(_), Missing::DropRow) => {}
+                (Some(j), Missing::Refuse) => {
+                    let why = format!("column {:?} is {:?}, which is a gap", columns[j], &record[j]);
+                    return Err(source.line(path, line, why));
+                }
+            }
+        }
+        if rows.is_empty() {
+            return Err(source.data(path, "has a header but no usable row"));
+        }
+        Ok(Sheet { source, path, columns, roles, rows })
+    }
+
+    /// Columns whose role passes, in the order of the file.
+    fn with(&self, pass: impl Fn(Role) -> bool) -> Vec<usize> {
+        (0..self.columns.len()).filter(|column| pass(self.roles[*column])).collect()
+    }
+
+    fn number(&self, (line, record): &Row, column: usize) -> Result<f32> {
+        match record[column].parse::<f32>() {
+            Ok(value) if value.is_finite() => Ok(value),
+            _ => {
+                let (name, cell) = (&self.columns[column], &record[column]);
+                let why = format!("column {name:?} is {cell:?}, which is no finite number");
+                Err(self.source.line(self.path, *line, why))
+            }
+        }
+    }
+
+    /// Values of a column, numbers by size, so that 10 follows 9, and words by name.
+    fn values(&self, column: usize) -> Vec<&str> {
+        let values: BTreeSet<&str> = self.rows.iter().map(|(_, record)| &record[column]).collect();
+        let numbers: Option<Vec<(f64, &str)>> = values.iter().map(|v| Some((v.parse().ok()?, *v))).collect();
+        match numbers {
+            Some(mut numbers) => {
+                numbers.sort_by(|a, b| a.0.total_cmp(&b.0));
+                numbers.into_iter().map(|(_, value)| value).collect()
+            }
+            None => values.into_iter().collect(),
+        }
+    }
+
+    /// Names of the features and their values, row by row; a categorical column keeps its place.
+    fn features(&self) -> Result<(Vec<String>, Vec<f32>)> {
+        let used = self.with(|role| matches!(role, Role::Feature | Role::Categorical));
+        let levels: Vec<Option<Vec<&str>>> =
+            used.iter().map(|j| (self.roles[*j] == Role::Categorical).then(|| self.values(*j))).collect();
+        let mut names = Vec::new();
+        for (column, levels) in used.iter().zip(&levels) {
+            let column = &self.columns[*column];
+            match levels {
+                None => names.push(column.clone()),
+                Some(levels) => names.extend(levels.iter().map(|value| format!("{column}={value}"))),
+            }
+        }
+        let n = self.rows.len();
+        if names.is_empty() {
+            return Err(self.source.data(self.path, "has no column left for features"));
+        }
+        if product(&[n, names.len(), 4]).is_none_or(|bytes| bytes as u64 > MOST_BYTES) {
+            let why = format!("would have {} features for {n} rows; drop a column", names.len());
+            return Err(self.source.data(self.path, why));
+        }
+        let mut x = Vec::with_capacity(n * names.len());
+        for row in &self.rows {
+            for (column, levels) in used.iter().zip(&levels) {
+                match levels {
+                    None => x.push(self.number(row, *column)?),
+                    Some(levels) => {
+                        x.extend(levels.iter().map(|value| f32::from(u8::from(*value == &row.1[*column]))));
+                    }
+                }
+            }
+        }
+        Ok((names, x))
+    }
+
+    /// Names of the classes and the class of each row.
+    fn classes(&self) -> Result<(Vec<String>, Vec<u32>)> {
+        let label = self.with(|role| role == Role::Label)[0];
+        let values = self.values(label);
+        let measured = values.iter().find(|value| value.parse::<f64>().is_ok_and(|v| v.fract() != 0.0));
+        if let Some(value) = measured {
+            let why =
+                format!("label {:?} is {value}, a measurement; a label names classes", self.columns[label]);
+            return Err(self.source.data(self.path, why));
+        }
+        if values.len() > MOST_CLASSES {
+            let why =
+                format!("label {:?} has {} values, too many for classes", self.columns[label], values.len());
+            return Err(self.source.data(self.path, why));
+        }
+        let index: HashMap<&str, u32> = values.iter().copied().zip(0..).collect();
+        let y = self.rows.iter().map(|(_, record)| index[&record[label]]).collect();
+        Ok((values.into_iter().map(str::to_string).collect(), y))
+    }
+}
+
+/// The role of each column; every name in the options must be a column.
+fn roles(source: &Source, path: &Path, columns: &[String], options: &CsvTable) -> Result<Vec<Role>> {
+    let mut roles = vec![Role::Feature; columns.len()];
+    let named = [
+        (Role::Dropped, options.drop.as_slice()),
+        (Role::Categorical, options.categorical.as_slice()),
+        (Role::Attribute, options.attributes.as_slice()),
+        (Role::Label, std::slice::from_ref(&options.label)),
+    ];
+    for (role, names) in named {
+        for name in names {
+            let mut found = (0..columns.len()).filter(|j| columns[*j] == *name);
+            let (Some(j), None) = (found.next(), found.next()) else {
+                let why =
+                    format!("the columns are {}; {name:?} must be exactly one of them", columns.join(", "));
+                return Err(source.line(path, 1, why));
+            };
+            if roles[j] != Role::Feature {
+                return Err(Error::config("use of column", format!("{name:?} twice"), "one use per column"));
+            }
+            roles[j] = role;
+        }
+    }
+    Ok(roles)
+}
+
+fn is_missing(cell: &str) -> bool {
+    matches!(cell, "" | "?" | "NA" | "N/A" | "NaN" | "nan" | "null")
+}

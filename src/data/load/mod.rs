@@ -1,0 +1,66 @@
+//! Loaders of real data sets. Each reads the layout in which people get the set, and says what it expected otherwise.
+//!
+//! | loader | reads | gives |
+//! |---|---|---|
+//! | [`bundled`] | three tables inside the library | table or images |
+//! | [`idx`], [`mnist`], [`fashion_mnist`] | IDX files, plain or gzip | grey images |
+//! | [`cifar10`], [`cifar100`] | official binary batches | images |
+//! | [`image_folder`] | JPEG and PNG, one folder per class | images |
+//! | [`celeba`] | lists and aligned JPEG | images, 39 attributes |
+//! | [`cub`] | lists, and official images or crops | images, 312 attributes |
+//! | [`awa2`], [`cub_class_attributes`] | text matrices | attributes of classes |
+//! | [`adult`] | `adult.data`, `adult.test` | table, 4 groups |
+//! | [`csv_table`] | CSV with a header, plain or gzip | table |
+//! | [`npz`], [`npz_table`], [`adbench`] | numpy arrays | arrays, table |
+//! | [`exported`] | .safetensors or .npz of another framework | features, scores, last layer |
+//! | [`unpack`] | .zip, .tar, .tar.gz | a folder |
+//!
+//! Files are not trusted: sizes are checked before memory is taken, names never lead out of a folder, and a damaged
+//! file is an [`Error`](crate::error::Error), not a panic. Images are u8 from 0 to 255, [n, channels, height, width].
+
+mod adult;
+mod archive;
+mod bundled;
+mod celeba;
+mod cifar;
+mod class_attributes;
+mod csv_table;
+mod cub;
+mod exported;
+mod idx;
+mod images;
+mod labels;
+mod npy;
+mod pixels;
+mod read;
+
+pub use adult::{Adult, adult};
+pub use archive::unpack;
+pub use bundled::bundled;
+pub use celeba::{CelebA, celeba};
+pub use cifar::{Cifar100, cifar10, cifar100};
+pub use class_attributes::{ClassAttributes, awa2, cub_class_attributes};
+pub use csv_table::{CsvTable, Missing, csv_table};
+pub use cub::{Cub, cub};
+pub use exported::{ExportKeys, Exported, exported};
+pub use idx::{fashion_mnist, idx, mnist};
+pub use images::{ImageFolder, image_folder};
+pub use npy::{Npz, adbench, npz, npz_table};
+pub use pixels::Crop;
+
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+
+/// The folder where your data sets are, from the environment variable `LASTLAYER_DATA`.
+///
+/// Fails: `Config` if the variable is not set or names no folder. Checked by `tests/load/folder.rs`.
+pub fn data_dir() -> Result<PathBuf> {
+    let allowed = "the folder that holds your data sets; set it before the kernel starts, as in \
+                   `export LASTLAYER_DATA=$HOME/data`, or pass a path to the loader";
+    match std::env::var_os("LASTLAYER_DATA").map(PathBuf::from) {
+        Some(folder) if folder.is_dir() => Ok(folder),
+        Some(other) => Err(Error::config("LASTLAYER_DATA", other.display(), allowed)),
+        None => Err(Error::config("LASTLAYER_DATA", "not set", allowed)),
+    }
+}

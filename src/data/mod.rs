@@ -1,0 +1,254 @@
+//! Data: one type for every method, a procedural image set with known ceilings, toy sets with closed forms, and
+//! loaders of real sets.
+//!
+//! | where | what |
+//! |---|---|
+//! | [`Dataset`] | inputs, labels, attributes and names, on a device |
+//! | [`critters`] | faces with sixteen attributes and twelve species, drawn from a seed; what any classifier can reach |
+//! | [`toy`] | arcs, rings and Gaussians, the latter with closed-form ROC, AUC and FNR |
+//! | [`load`] | files of the usual formats, and features exported from another framework |
+
+mod choose;
+pub mod critters;
+pub mod load;
+mod show;
+pub mod toy;
+
+use std::collections::HashSet;
+
+use candle_core::{DType, Device, Tensor};
+
+use crate::error::{Error, Result, ensure_shape};
+
+pub use choose::Batches;
+
+/// Which part of a set a loader or generator gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Train,
+    Validation,
+    Test,
+}
+
+impl Part {
+    /// The word for it, as file names and tables use it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Train => "train",
+            Part::Validation => "validation",
+            Part::Test => "test",
+        }
+    }
+}
+
+/// The three parts of one set.
+#[derive(Clone, Debug)]
+pub struct Parts {
+    pub train: Dataset,
+    pub validation: Dataset,
+    pub test: Dataset,
+}
+
+/// What the numbers of a set are called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// The set itself.
+    pub set: String,
+    /// One name per class, in the order of the labels.
+    pub classes: Vec<String>,
+    /// One name per column of the attributes; empty without attributes.
+    pub attributes: Vec<String>,
+    /// One name per column of a table; empty for images.
+    pub features: Vec<String>,
+}
+
+/// Samples with their labels and, where there are any, their attributes, all on one device.
+///
+/// ```text
+/// x [n, …]   u8 images in 0..=255, or f32 / f64 numbers     y [n] u32, the class     a [n, m] f32, mostly 0 and 1
+/// ```
+/// Images stay u8 until they are used: [`inputs`](Dataset::inputs) and [`batches`](Dataset::batches) give numbers in
+/// [0, 1]. Every way to make a set checks it, so what holds a set may rely on it. Checked by `tests/data.rs`.
+#[derive(Clone, Debug)]
+pub struct Dataset {
+    pub x: Tensor,
+    pub y: Tensor,
+    pub a: Option<Tensor>,
+    pub names: Names,
+}
+
+impl Dataset {
+    /// Set from inputs, labels and the names of the classes.
+    ///
+    /// Labels may be of any integer type. Host: labels are read once, inputs only if one is not finite.
+    /// Fails: `Shape` if the lengths differ or there is no sample, `Config` for another dtype, `Data` for a number that
+    /// is not finite, a label without a class, or two classes of one name.
+    pub fn new<I>(set: &str, x: Tensor, y: Tensor, classes: I) -> Result<Dataset>
+    where
+        I: IntoIterator<Item: ToString>,
+    {
+        let names = Names { set: set.to_string(), classes: strings(classes), ..Names::default() };
+        if x.rank() < 2 || x.elem_count() == 0 {
+            let expected = "[n, …], at least one sample of at least one number";
+            return Err(Error::shape(format!("x of {set}"), expected, format!("{:?}", x.dims())));
+        }
+        if !matches!(x.dtype(), DType::U8 | DType::F32 | DType::F64) {
+            let allowed = "U8 for images, F32 or F64 for numbers; convert with to_dtype";
+            return Err(Error::config(format!("dtype of x of {set}"), format!("{:?}", x.dtype()), allowed));
+        }
+        check_finite(set, "x", &x)?;
+        check_names(set, "class", &names.classes)?;
+        if names.classes.is_empty() {
+            return Err(Error::config(format!("classes of {set}"), "none", "one name per class"));
+        }
+        let y = labels_tensor(set, &y, x.dim(0)?, names.classes.len())?.to_device(x.device())?;
+        Ok(Dataset { x, y, a: None, names })
+    }
+
+    /// The same set with attributes `a [n, m]`, of any dtype, kept as f32.
+    ///
+    /// Fails: `Shape` unless there is one row per sample, one name per column and at least one column, `Data` for a
+    /// number that is not finite or two attributes of one name.
+    pub fn with_attributes<I>(mut self, a: Tensor, names: I) -> Result<Dataset>
+    where
+        I: IntoIterator<Item: ToString>,
+    {
+        let names = strings(names);
+        let what = format!("attributes of {}", self.names.set);
+        if names.is_empty() {
+            return Err(Error::shape(what, "at least one column; leave them out if there are none", "none"));
+        }
+        ensure_shape(&what, &[self.n(), names.len()][..], a.dims())?;
+        let a = a.to_dtype(DType::F32)?.to_device(self.x.device())?;
+        check_finite(&self.names.set, "a", &a)?;
+        check_names(&self.names.set, "attribute", &names)?;
+        (self.a, self.names.attributes) = (Some(a), names);
+        Ok(self)
+    }
+
+    /// The same table with names for its columns. Fails: `Shape` unless `x` is `[n, d]` with one name per column.
+    pub fn with_features<I>(mut self, names: I) -> Result<Dataset>
+    where
+        I: IntoIterator<Item: ToString>,
+    {
+        let names = strings(names);
+        let what = format!("x of {} with named columns", self.names.set);
+        ensure_shape(&what, &[self.n(), names.len()][..], self.x.dims())?;
+        self.names.features = names;
+        Ok(self)
+    }
+
+    /// Number of samples.
+    pub fn n(&self) -> usize {
+        self.y.elem_count()
+    }
+
+    /// Numbers per sample.
+    pub fn d(&self) -> usize {
+        self.x.elem_count() / self.n().max(1)
+    }
+
+    /// Number of classes.
+    pub fn k(&self) -> usize {
+        self.names.classes.len()
+    }
+
+    /// Inputs as a network takes them: images as f32 in [0, 1], other numbers as they are.
+    pub fn inputs(&self) -> Result<Tensor> {
+        match self.x.dtype() {
+            DType::U8 => Ok((self.x.to_dtype(DType::F32)? / 255.0)?),
+            _ => Ok(self.x.clone()),
+        }
+    }
+
+    /// Labels as numbers. Host: n integers.
+    pub fn labels(&self) -> Result<Vec<u32>> {
+        Ok(self.y.to_vec1()?)
+    }
+
+    /// Samples of each class, zeros included.
+    pub fn class_counts(&self) -> Result<Vec<usize>> {
+        let mut counts = vec![0; self.k()];
+        for label in self.labels()? {
+            counts[label as usize] += 1;
+        }
+        Ok(counts)
+    }
+
+    /// Column `[n]` of the attribute of this name. Fails: `Config` if there is none.
+    pub fn attribute(&self, name: &str) -> Result<Tensor> {
+        let (a, j) = self.attribute_column(name)?;
+        Ok(a.narrow(1, j, 1)?.squeeze(1)?)
+    }
+
+    fn attribute_column(&self, name: &str) -> Result<(&Tensor, usize)> {
+        let column = self.names.attributes.iter().position(|n| n == name);
+        self.a.as_ref().zip(column).ok_or_else(|| {
+            let allowed = match self.names.attributes.len() {
+                0 => format!("{} has no attributes", self.names.set),
+                _ => self.names.attributes.join(", "),
+            };
+            Error::config("attribute", name, allowed)
+        })
+    }
+
+    /// The same set on another device.
+    pub fn to_device(&self, device: &Device) -> Result<Dataset> {
+        let a = self.a.as_ref().map(|a| a.to_device(device)).transpose()?;
+        Ok(Dataset {
+            x: self.x.to_device(device)?,
+            y: self.y.to_device(device)?,
+            a,
+            names: self.names.clone(),
+        })
+    }
+}
+
+fn strings<I: IntoIterator<Item: ToString>>(names: I) -> Vec<String> {
+    names.into_iter().map(|n| n.to_string()).collect()
+}
+
+fn check_names(set: &str, what: &str, names: &[String]) -> Result<()> {
+    let mut seen = HashSet::new();
+    match names.iter().find(|name| !seen.insert(*name)) {
+        None => Ok(()),
+        Some(twice) => Err(Error::data(set, format!("two {what} columns are called {twice:?}; rename one"))),
+    }
+}
+
+/// Fails with the first row that holds a number that is not finite.
+fn check_finite(set: &str, what: &str, x: &Tensor) -> Result<()> {
+    if x.dtype() == DType::U8 {
+        return Ok(());
+    }
+    // x − x is zero for every finite number and NaN for all others, so one sum tells.
+    if (x - x)?.sum_all()?.to_dtype(DType::F64)?.to_scalar::<f64>()? == 0.0 {
+        return Ok(());
+    }
+    for row in 0..x.dim(0)? {
+        let values: Vec<f64> = x.get(row)?.flatten_all()?.to_dtype(DType::F64)?.to_vec1()?;
+        if let Some(bad) = values.iter().find(|v| !v.is_finite()) {
+            let why = format!("{what} holds {bad} in sample {row}; drop such samples or fill the gaps first");
+            return Err(Error::data(set, why));
+        }
+    }
+    Ok(())
+}
+
+/// Labels as u32, each with a class.
+fn labels_tensor(set: &str, y: &Tensor, n: usize, classes: usize) -> Result<Tensor> {
+    ensure_shape(&format!("y of {set}"), &[n][..], y.dims())?;
+    if y.dtype().is_float() {
+        let allowed = "integers, the number of each sample's class; convert with to_dtype(DType::U32)";
+        return Err(Error::config(format!("dtype of y of {set}"), format!("{:?}", y.dtype()), allowed));
+    }
+    let labels: Vec<i64> = y.to_dtype(DType::I64)?.to_vec1()?;
+    match labels.iter().position(|l| !(0..classes as i64).contains(l)) {
+        None => Ok(y.to_dtype(DType::U32)?),
+        Some(row) => {
+            let why =
+                format!("label {} of sample {row} has no class; {classes} are named, from 0", labels[row]);
+            Err(Error::data(set, why))
+        }
+    }
+}
