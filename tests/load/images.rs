@@ -121,6 +121,23 @@ fn shrinking_averages_areas_and_enlarging_interpolates() {
 }
 
 #[test]
+fn shrinking_equals_the_mean_of_repeated_pixels() {
+    let (from, to) = (37, 24);
+    let noise: Vec<u8> = (0..from * from).map(|i| (Seed::new(4).draw(i as u64) >> 56) as u8).collect();
+    let x = load(&png8(from as u32, from as u32, png::ColorType::Grayscale, &noise), to, Crop::Center);
+    // Each pixel repeated `to` times along both axes; an output is the mean of a block of `from` × `from`.
+    for (row, column) in (0..to).flat_map(|i| (0..to).map(move |j| (i, j))) {
+        let block = |i: usize| (i * from..(i + 1) * from).map(move |k| k / to);
+        let mut sum = 0.0;
+        for i in block(row) {
+            sum += block(column).map(|j| f64::from(noise[i * from + j])).sum::<f64>();
+        }
+        // Half for the rounding to a byte, the rest for f32.
+        assert!((x[row * to + column] - sum / (from * from) as f64).abs() < 0.501, "at {row}, {column}");
+    }
+}
+
+#[test]
 fn shrinking_keeps_the_mean_and_a_constant() {
     let noise: Vec<u8> = (0..37 * 37).map(|i| (Seed::new(1).draw(i) >> 56) as u8).collect();
     let mean = noise.iter().map(|v| f64::from(*v)).sum::<f64>() / noise.len() as f64;

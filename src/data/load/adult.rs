@@ -11,7 +11,7 @@ use crate::error::Result;
 const ADULT: Source = Source {
     name: "Adult",
     layout: "a folder with adult.data and adult.test, each plain or with .gz: fifteen fields separated by commas, \
-             \"39, State-gov, 77516, …, <=50K\"; both are needed, because the columns come from adult.data",
+             \"39, State-gov, 77516, …, <=50K\"; adult.data is needed for either part, because the columns come from it",
     origin: "People get it from archive.ics.uci.edu/dataset/2/adult (CC BY 4.0)",
 };
 
@@ -64,10 +64,10 @@ pub enum Adult {
 
 /// Census rows with income above 50 000 dollars as the label and four groups as attributes.
 ///
-/// Layout: `adult.data` and `adult.test` in `folder`, plain or `.gz`; both are read for either part, because columns,
-/// means and quartiles come from the training rows. A test value that no training row has sets no column.
-/// Shapes: `x` [n, 107] f32 for `Raw` (5 numbers, 102 values), [n, 122] for `Indicators` (20 buckets, 102 values); `y` [n];
-/// `a` [n, 4] f32 of 0 and 1 for female, male, white, black. `fnlwgt` is dropped, "?" is a value like any other.
+/// Layout: `adult.data` and `adult.test` in `folder`, plain or `.gz`; `adult.data` is read for either part, because
+/// columns, means and quartiles come from the training rows. A test value that no training row has sets no column.
+/// Shapes: `x` (n, 107) f32 for `Raw` (5 numbers, 102 values), (n, 122) for `Indicators` (20 buckets, 102 values); `y` (n);
+/// `a` (n, 4) f32 of 0 and 1 for female, male, white, black. `fnlwgt` is dropped, "?" is a value like any other.
 /// In `Indicators` age falls into the quartiles of the training rows, left-open, so the youngest are in none.
 /// Fails: `Config` for `Part::Validation`, `Io` if a file is missing, `Data` with the line that does not fit.
 /// People get it from archive.ics.uci.edu/dataset/2/adult. Checked by `tests/load/adult.rs`.

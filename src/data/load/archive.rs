@@ -165,8 +165,14 @@ impl Unpacking<'_> {
     fn tar<R: Read>(&mut self, open: impl Fn() -> Result<R>) -> Result<()> {
         let damaged = |e| ARCHIVE.unreadable(self.archive, e);
         let mut tar = tar::Archive::new(open()?);
-        for entry in tar.entries().map_err(damaged)?.raw(true) {
+        let mut declared = 0u64;
+        for (i, entry) in tar.entries().map_err(damaged)?.raw(true).enumerate() {
             let entry = entry.map_err(damaged)?;
+            declared = declared.saturating_add(entry.size());
+            // Twice, because a long name is an entry of its own.
+            if i >= 2 * MOST_ENTRIES || declared > MOST_BYTES {
+                return Err(self.too_large());
+            }
             let kind = entry.header().entry_type();
             let is_header =
                 kind.is_gnu_longname() || kind.is_pax_local_extensions() || kind.is_pax_global_extensions();
@@ -203,14 +209,13 @@ impl Unpacking<'_> {
             return if is_folder && matches!(name, "." | "./") {
                 Ok(())
             } else {
-                Err(self.refused(name, "leads out of the folder"))
+                Err(self.refused(name, "has a name that could lead out of the folder"))
             };
         };
         self.entries += 1;
         let left = MOST_BYTES - self.bytes;
         if self.entries > MOST_ENTRIES || size > left {
-            let why = format!("unpacks to more than {} GiB or {MOST_ENTRIES} entries", MOST_BYTES >> 30);
-            return Err(ARCHIVE.data(self.archive, why));
+            return Err(self.too_large());
         }
         let path = self.folder.join(path);
         if is_folder {
@@ -234,6 +239,11 @@ impl Unpacking<'_> {
         }
         self.bytes += copied;
         Ok(())
+    }
+
+    fn too_large(&self) -> Error {
+        let why = format!("unpacks to more than {} GiB or {MOST_ENTRIES} entries", MOST_BYTES >> 30);
+        ARCHIVE.data(self.archive, why)
     }
 
     fn refused(&self, name: &str, why: &str) -> Error {

@@ -26,9 +26,9 @@ const TABLES: [(&str, &str, &[u8]); 3] = [
 /// One of the small tables that come with the library.
 ///
 /// ```text
-/// "iris"            x [150, 4] f32, cm                  y setosa, versicolor, virginica
-/// "breast_cancer"   x [569, 30] f32                     y benign, malignant (malignant is 1)
-/// "digits"          x [1797, 1, 8, 8] u8 images         y 0 … 9; ink 0 … 16 is scaled to 0 … 255
+/// "iris"            x (150, 4) f32, cm                  y setosa, versicolor, virginica
+/// "breast_cancer"   x (569, 30) f32                     y benign, malignant (malignant is 1)
+/// "digits"          x (1797, 1, 8, 8) u8 images         y 0 … 9; ink 0 … 16 is scaled to 0 … 255
 /// ```
 /// Origin and licence (CC BY 4.0) in data/tables/README.md. Fails: `Config` for another name.
 /// Checked by `tests/load/bundled.rs`.

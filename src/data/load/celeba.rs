@@ -41,7 +41,7 @@ impl Default for CelebA {
 /// Faces with one attribute as the label and the others as attributes.
 ///
 /// Layout: `list_attr_celeba.txt`, `list_eval_partition.txt` and `img_align_celeba/*.jpg` in `folder`.
-/// Shapes: `x` [n, 3, size, size] u8, `y` [n] with 1 where the target holds, `a` [n, 39] f32 of 0 and 1 for the other
+/// Shapes: `x` (n, 3, size, size) u8, `y` (n) with 1 where the target holds, `a` (n, 39) f32 of 0 and 1 for the other
 /// attributes; classes are named "not Smiling" and "Smiling".
 /// Fails: `Config` for a target that is no attribute, `Io` if a file is missing, `Data` for lists of another layout or an
 /// image that cannot be decoded, which is named. People get it from mmlab.ie.cuhk.edu.hk/projects/CelebA.html.

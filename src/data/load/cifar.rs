@@ -38,7 +38,7 @@ pub enum Cifar100 {
 /// Small photographs of ten classes, 50 000 to train and 10 000 to test.
 ///
 /// Layout: the official binary release, in `folder` or in `cifar-10-batches-bin` below it.
-/// Shapes: `x` [n, 3, 32, 32] u8, `y` [n]; classes named as in batches.meta.txt.
+/// Shapes: `x` (n, 3, 32, 32) u8, `y` (n); classes named as in batches.meta.txt.
 /// Fails: `Config` for `Part::Validation`, `Io` if a file is missing, `Data` if one is truncated or has a label above 9.
 /// People get cifar-10-binary.tar.gz from www.cs.toronto.edu/~kriz/cifar.html; the JPEG tree that others distribute
 /// loads with [`image_folder`](super::image_folder). Checked by `tests/load/cifar.rs`.
@@ -56,7 +56,7 @@ pub fn cifar10(folder: impl AsRef<Path>, part: Part, device: &Device) -> Result<
 /// Small photographs of a hundred classes in twenty groups, 50 000 to train and 10 000 to test.
 ///
 /// Layout: the official binary release, in `folder` or in `cifar-100-binary` below it.
-/// Shapes: `x` [n, 3, 32, 32] u8, `y` [n] by fine or coarse label; classes named as in the release.
+/// Shapes: `x` (n, 3, 32, 32) u8, `y` (n) by fine or coarse label; classes named as in the release.
 /// Fails: as [`cifar10`]. People get cifar-100-binary.tar.gz from www.cs.toronto.edu/~kriz/cifar.html.
 /// Checked by `tests/load/cifar.rs`.
 pub fn cifar100(folder: impl AsRef<Path>, part: Part, labels: Cifar100, device: &Device) -> Result<Dataset> {

@@ -21,7 +21,7 @@ const MAJORITY: f64 = 50.0;
 
 /// Which attributes hold for which classes.
 ///
-/// Both matrices are [classes, attributes]: `binary` of 0 and 1, `continuous` in percent.
+/// Both matrices are (classes, attributes): `binary` of 0 and 1, `continuous` in percent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassAttributes {
     pub classes: Vec<String>,
@@ -57,7 +57,7 @@ impl ClassAttributes {
 /// Fifty animals and eighty-five attributes of each, from Animals with Attributes 2.
 ///
 /// Layout: `classes.txt`, `predicates.txt`, `predicate-matrix-binary.txt`, `predicate-matrix-continuous.txt` in `folder`.
-/// Shapes: both matrices [50, 85]; `continuous` is in percent, with −1 where nobody was asked, as in the files.
+/// Shapes: both matrices (50, 85); `continuous` is in percent, with −1 where nobody was asked, as in the files.
 /// Fails: `Io` if a file is missing, `Data` with the line that has another number of values.
 /// People get AwA2-base.zip from cvml.ista.ac.at/AwA2. Checked by `tests/load/attributes.rs`.
 pub fn awa2(folder: impl AsRef<Path>) -> Result<ClassAttributes> {
@@ -78,7 +78,7 @@ pub fn awa2(folder: impl AsRef<Path>) -> Result<ClassAttributes> {
 ///
 /// Layout: `classes.txt`, `attributes.txt` (or `attributes/attributes.txt`, or one folder up, as in the official
 /// archive) and `class_attribute_labels_continuous.txt` (or the same in `attributes/`) in `folder`.
-/// Shapes: both matrices [200, 312]; `continuous` is the percentage of labels that say yes, `binary` is 1 above 50 %.
+/// Shapes: both matrices (200, 312); `continuous` is the percentage of labels that say yes, `binary` is 1 above 50 %.
 /// Fails: `Io` if a file is missing, `Data` with the line that has another number of values.
 /// People get CUB_200_2011.tgz from data.caltech.edu/records/65de6-vp158. Checked by `tests/load/attributes.rs`.
 pub fn cub_class_attributes(folder: impl AsRef<Path>) -> Result<ClassAttributes> {

@@ -57,9 +57,9 @@ impl Default for CsvTable {
 
 /// A table from a CSV file with a header row.
 ///
-/// Shapes: `x` [n, d] f32: every column that is not named otherwise, as numbers, in the order of the file, a categorical
-/// column as one indicator per value, by name; `y` [n]: the values of the label in order, numbers by size and words by
-/// name; `a` [n, m] f32. A byte-order mark and gzip are understood.
+/// Shapes: `x` (n, d) f32: every column that is not named otherwise, as numbers, in the order of the file, a categorical
+/// column as one indicator per value, by name; `y` (n): the values of the label in order, numbers by size and words by
+/// name; `a` (n, m) f32. A byte-order mark and gzip are understood.
 /// Fails: `Config` for a delimiter that is no ASCII character, `Io` if the file is missing, `Data` with line and column
 /// for a missing column (the message lists those there are), a cell that is no finite number, or a row of another length.
 /// Checked by `tests/load/csv.rs`.

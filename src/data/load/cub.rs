@@ -48,7 +48,7 @@ impl Default for Cub {
 /// Birds of two hundred species, 5 994 images to train and 5 794 to test, with attributes where the files have them.
 ///
 /// Layout: the official lists in `folder` or in `CUB_200_2011` below it, and images as in the official tree or as crops `<image number>.jpg`.
-/// Shapes: `x` [n, 3, size, size] u8, `y` [n], `a` [n, 312] f32: the label of the image itself, 0 or 1, if
+/// Shapes: `x` (n, 3, size, size) u8, `y` (n), `a` (n, 312) f32: the label of the image itself, 0 or 1, if
 /// `attributes/image_attribute_labels.txt` is there; else the share of labels that say yes for its class, 0 to 1, if
 /// `class_attribute_labels_continuous.txt` is; else none.
 /// Fails: `Config` for `Part::Validation`, `Io` if a file is missing, `Data` with the line of a list that does not fit,
@@ -179,7 +179,7 @@ fn square_around([left, top, width, height]: [f64; 4], image_width: usize, image
     Region { left, top, width, height }
 }
 
-/// Attributes [rows, attributes] with their names, from the images if they are labelled, else from the classes.
+/// Attributes (rows, attributes) with their names, from the images if they are labelled, else from the classes.
 fn attributes(folder: &Path, class_of: &[usize], rows: &[usize]) -> Result<Option<(Vec<f32>, Vec<String>)>> {
     let labels = folder.join("attributes/image_attribute_labels.txt");
     if labels.is_file() {

@@ -43,8 +43,8 @@ pub struct ExportKeys {
 
 /// What another framework exported.
 ///
-/// `data` has the features as `x`, or the scores if there are no features. Shapes: `scores` [n, k] (k = 1 for one score
-/// per row), `weight` [k, d], `bias` [k]; all f32, or f64 where the file has f64.
+/// `data` has the features as `x`, or the scores if there are no features. Shapes: `scores` (n, k) (k = 1 for one score
+/// per row), `weight` (k, d), `bias` (k); all f32, or f64 where the file has f64.
 #[derive(Clone, Debug)]
 pub struct Exported {
     pub data: Dataset,
@@ -84,7 +84,7 @@ impl Exported {
 ///
 /// np.savez("mine.npz", features=z, labels=y, scores=s)                         # or with numpy alone
 /// ```
-/// Shapes: `features` [n, d], `labels` [n], `scores` [n] or [n, k], `attributes` [n, m], `weight` [k, d] or [d], `bias` [k].
+/// Shapes: `features` (n, d), `labels` (n), `scores` (n) or (n, k), `attributes` (n, m), `weight` (k, d) or (d), `bias` (k).
 /// Classes are named "0", "1", … up to the highest label or, if there are several scores per row, one per score.
 /// Fails: `Io` if the file is missing; `Data` if it is damaged, if labels are not whole numbers from 0, if a value is not
 /// finite, if neither features nor scores are there, or if shapes do not fit together. Checked by `tests/load/exported.rs`.
@@ -134,12 +134,12 @@ pub fn exported(path: impl AsRef<Path>, keys: &ExportKeys, device: &Device) -> R
     Ok(Exported { data, scores, weight, bias })
 }
 
-/// [n] as [n, 1]; anything else as it is.
+/// A vector as one column; anything else as it is.
 fn column(t: Tensor) -> Result<Tensor> {
     Ok(if t.rank() == 1 { t.unsqueeze(1)? } else { t })
 }
 
-/// [d] as [1, d]; anything else as it is.
+/// A vector as one row; anything else as it is.
 fn row(t: Tensor) -> Result<Tensor> {
     Ok(if t.rank() == 1 { t.unsqueeze(0)? } else { t })
 }

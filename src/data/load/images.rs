@@ -37,7 +37,7 @@ impl Default for ImageFolder {
 ///
 /// Layout: `<folder>/<class>/<any name>.jpg|.jpeg|.png`; classes and files in the order of their names, hidden files
 /// and other endings left out, deeper folders not searched.
-/// Shapes: `x` [n, 3, size, size] u8, `y` [n]. Grey images become RGB, transparency is laid over white; an image is
+/// Shapes: `x` (n, 3, size, size) u8, `y` (n). Grey images become RGB, transparency is laid over white; an image is
 /// cropped, then shrunk by averaging over areas or enlarged by linear interpolation. Decoded on all cores.
 /// Fails: `Config` for a size of 0 or above 1024, `Io` if the folder is missing, `Data` if there is no class, a class
 /// without images, or an image that cannot be decoded, which is named. Checked by `tests/load/images.rs`.
@@ -67,7 +67,7 @@ pub fn image_folder(folder: impl AsRef<Path>, options: &ImageFolder, device: &De
     Dataset::new(&file_name(folder), x, y, classes)
 }
 
-/// Tensor [n, 3, size, size] of image files, each cut to its region; the first file that fails is named.
+/// Tensor (n, 3, size, size) of image files, each cut to its region; the first file that fails is named.
 pub(crate) fn decode(
     source: &Source,
     files: &[PathBuf],

@@ -7,7 +7,7 @@ use candle_core::{DType, Tensor};
 use super::read::{MOST_CLASSES, Source};
 use crate::error::Result;
 
-/// Class indices of a tensor [n] or [n, 1] of any number type.
+/// Class indices of a tensor (n) or (n, 1) of any number type.
 pub(crate) fn class_indices(source: &Source, path: &Path, labels: &Tensor) -> Result<Vec<u32>> {
     if !matches!(labels.dims(), [_] | [_, 1]) {
         let why = format!(

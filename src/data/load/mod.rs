@@ -16,7 +16,7 @@
 //! | [`unpack`] | .zip, .tar, .tar.gz | a folder |
 //!
 //! Files are not trusted: sizes are checked before memory is taken, names never lead out of a folder, and a damaged
-//! file is an [`Error`](crate::error::Error), not a panic. Images are u8 from 0 to 255, [n, channels, height, width].
+//! file is an [`Error`], not a panic. Images are u8 from 0 to 255, (n, channels, height, width).
 
 mod adult;
 mod archive;

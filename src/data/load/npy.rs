@@ -97,7 +97,7 @@ pub(crate) fn read(
 
 /// A table from an .npz file with the features as `X` and the labels as `y`.
 ///
-/// Shapes: `X` [n, d] of numbers, `y` [n] or [n, 1] of whole numbers from 0; `x` keeps f32 and f64, all else becomes
+/// Shapes: `X` (n, d) of numbers, `y` (n) or (n, 1) of whole numbers from 0; `x` keeps f32 and f64, all else becomes
 /// f32. Classes are named "0", "1", … up to the highest label.
 /// Fails: as [`npz`]; `Data` if an array is missing, which lists those that are there, or if a value is not finite.
 /// Checked by `tests/load/npz.rs`.

@@ -152,7 +152,7 @@ pub(crate) fn fields(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
 
 /// A name from a list or an archive as a path below a folder, unless it would lead out of it.
 pub(crate) fn inside(name: &str) -> Option<PathBuf> {
-    if name.contains(['\\', ':']) || name.chars().any(char::is_control) {
+    if name.contains('\\') || name.chars().any(char::is_control) {
         return None;
     }
     let mut path = PathBuf::new();
