@@ -98,19 +98,17 @@ fn prevalences_correlations_and_species_follow_the_recipe() {
     }
     let latents = recipe.latents(Part::Train, MANY).unwrap();
     let error = |p: f64| ERRORS * (p * (1.0 - p) / MANY as f64).sqrt();
-    for j in 0..16 {
+    for (j, name) in ATTRIBUTES.into_iter().enumerate() {
         let share = mean(latents.clean.column(j).iter().map(|c| f64::from(*c)));
-        close(ATTRIBUTES[j], share, recipe.prevalence[j], error(recipe.prevalence[j]));
+        close(name, share, recipe.prevalence[j], error(recipe.prevalence[j]));
         let flipped = (0..MANY).map(|i| f64::from(u8::from(latents.clean[[i, j]] != latents.labels[[i, j]])));
         close("flips", mean(flipped), recipe.flips[j], error(recipe.flips[j]));
     }
     let chance = ERRORS / (MANY as f64).sqrt();
     close("smile, mouth_open", phi(&latents, 8, 9), 0.35, chance);
     close("red_lips, big_lips", phi(&latents, 10, 11), 0.30, chance);
-    for key in 0..8 {
-        for free in 8..16 {
-            assert!(phi(&latents, key, free).abs() < 0.02, "{} with {}", ATTRIBUTES[key], ATTRIBUTES[free]);
-        }
+    for (key, free) in (0..8).flat_map(|key| (8..16).map(move |free| (key, free))) {
+        assert!(phi(&latents, key, free).abs() < 0.02, "{} with {}", ATTRIBUTES[key], ATTRIBUTES[free]);
     }
     let mut counts = [0.0; SPECIES];
     latents.species.iter().for_each(|s| counts[*s as usize] += 1.0);
@@ -306,7 +304,7 @@ fn oracles_reach_the_ceilings_and_no_more() {
         close(name, mean(right), expected, ERRORS * (expected * (1.0 - expected) / MANY as f64).sqrt());
         // The bounded noise differs little from the normal of the closed forms.
         close(name, expected, normal_cdf(recipe.gaps[j] / 2.0), 2.5e-3);
-        if j < 8 || j >= 14 {
+        if !(8..14).contains(&j) {
             continue;
         }
         let side = |present: u8| -> Vec<f64> {

@@ -5,7 +5,7 @@
 //!                              └──▶ label (flipped with a known probability)
 //! ```
 //! The picture shows nothing of an attribute but its strength, so what any classifier can reach follows from the
-//! evidence alone: [`ceiling`]. Every draw has a fixed number (never renumber them), hence any image of any part is
+//! evidence alone: [`Critters::ceiling`]. Every draw has a fixed number (never renumber them), hence any image of any part is
 //! available by itself, and two machines render the same set. Book: `measures/critters.md`.
 
 mod ceiling;
@@ -338,17 +338,17 @@ impl Critters {
             }
         }
         let inside = |p: &f64| *p > 0.0 && *p < 1.0;
-        for j in 0..16 {
+        for (j, name) in ATTRIBUTES.into_iter().enumerate() {
             if !(self.gaps[j] >= 0.0 && self.gaps[j].is_finite()) {
-                return Err(Error::config(format!("gap of {}", ATTRIBUTES[j]), self.gaps[j], "0 or more"));
+                return Err(Error::config(format!("gap of {name}"), self.gaps[j], "0 or more"));
             }
             if j >= KEY_ATTRIBUTES && !inside(&self.prevalence[j]) {
-                let field = format!("prevalence of {}", ATTRIBUTES[j]);
+                let field = format!("prevalence of {name}");
                 return Err(Error::config(field, self.prevalence[j], "between 0 and 1"));
             }
             for flip in [self.flips[j], self.train_flips[j]] {
                 if !(0.0..=0.5).contains(&flip) {
-                    return Err(Error::config(format!("flips of {}", ATTRIBUTES[j]), flip, "0 to 0.5"));
+                    return Err(Error::config(format!("flips of {name}"), flip, "0 to 0.5"));
                 }
             }
         }
