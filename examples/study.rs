@@ -1,9 +1,7 @@
 //! The studies behind the committed records: `cargo run --example study -- ROW FOLDER`, called by `make experiments`.
 
-use lastlayer::distribution::{normal_cdf, normal_quantile};
-use lastlayer::metrics::{Scores, rate_interval};
+use lastlayer::distribution::{irwin_hall_cdf, normal_cdf, normal_quantile};
 use lastlayer::prelude::*;
-use lastlayer::seed::Seed;
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -26,6 +24,22 @@ fn normal_scores(gap: f64, n: usize, seed: Seed) -> Result<Scores> {
     let y: Vec<u8> = (0..n).map(|i| (i % 2) as u8).collect();
     let s: Vec<f64> = (0..n).map(|i| seed.normal(i as u64) + gap * f64::from(y[i])).collect();
     Scores::new(&s, &y)
+}
+
+/// The same samples scored as they are, and with normal noise of standard deviation 0.3 added.
+fn blurred_pair(gap: f64, n: usize, seed: Seed) -> Result<[Scores; 2]> {
+    let y: Vec<u8> = (0..n).map(|i| (i % 2) as u8).collect();
+    let s: Vec<f64> = (0..n).map(|i| seed.normal(i as u64) + gap * f64::from(y[i])).collect();
+    let blur = seed.named("blur");
+    let blurred: Vec<f64> = s.iter().enumerate().map(|(i, s)| s + 0.3 * blur.normal(i as u64)).collect();
+    Ok([Scores::new(&s, &y)?, Scores::new(&blurred, &y)?])
+}
+
+/// Standard deviation of a sample.
+fn deviation(values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt()
 }
 
 /// How far rates at a rate vary, how the rate of a sampled threshold is distributed, and which intervals cover.
@@ -54,8 +68,7 @@ fn measures() -> Result<Record> {
         let (fnr, slope) = (normal_cdf(z - GAP), (GAP * (z - GAP / 2.0)).exp());
         let binomial = fnr * (1.0 - fnr) / half;
         let formula = (binomial + slope * slope * fpr * (1.0 - fpr) / half).sqrt();
-        let mean = values.iter().sum::<f64>() / SETS as f64;
-        let measured = (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (SETS - 1) as f64).sqrt();
+        let (mean, measured) = (values.iter().sum::<f64>() / SETS as f64, deviation(values));
         let percent = (100.0 * fpr).round() as usize;
         let numbers = [
             ("fnr", fnr),
@@ -83,6 +96,17 @@ fn measures() -> Result<Record> {
         record = record.result(&format!("beta_law_{negatives}"), law);
         record = record.result(&format!("beta_simulated_{negatives}"), total / SETS as f64);
     }
+    // A score against the same score blurred, on the same test set and on two: how far their FNR at FPR 1 % differ.
+    let (mut together, mut apart) = (Vec::new(), Vec::new());
+    for set in 0..SETS as u64 {
+        let [sharp, blurred] = blurred_pair(GAP, N, SEED.named("blur").stream(set))?;
+        let [_, elsewhere] = blurred_pair(GAP, N, SEED.named("elsewhere").stream(set))?;
+        together.push(100.0 * (sharp.fnr_at_fpr(0.01)? - blurred.fnr_at_fpr(0.01)?));
+        apart.push(100.0 * (sharp.fnr_at_fpr(0.01)? - elsewhere.fnr_at_fpr(0.01)?));
+    }
+    record = record
+        .result("sd_difference_paired", deviation(&together))
+        .result("sd_difference_apart", deviation(&apart));
     let truth = normal_cdf(normal_quantile(0.99)? - GAP);
     let (mut binomial, mut bootstrap) = (0, 0);
     for set in 0..COVERAGE_SETS {
@@ -122,5 +146,24 @@ fn critters() -> Result<Record> {
     }
     let whiskers = iid.fidelity("whiskers")?;
     record = record.result("whiskers_oracle", whiskers.class_oracle).result("whiskers_floor", whiskers.floor);
-    Ok(record.result("species_ceiling", iid.species_ceiling()?))
+    record = record.result(
+        "big_lips_flipped_accuracy",
+        plain.ceiling("big_lips", Part::Test)?.accuracy_with_flips(0.15),
+    );
+    // Cheeks under the generator's own noise: half of all critters have them, so the best threshold is zero.
+    let gap = plain.gaps[Critters::attribute("cheeks")?];
+    record = record.result("cheeks_exact_accuracy", irwin_hall_cdf(gap / 2.0));
+    for percent in [1, 2, 5, 10] {
+        let (mut low, mut high) = (-6.0, 6.0);
+        while high - low > 1e-12 {
+            let middle = 0.5 * (low + high);
+            if 1.0 - irwin_hall_cdf(middle) > f64::from(percent) / 100.0 {
+                low = middle
+            } else {
+                high = middle
+            }
+        }
+        record = record.result(&format!("cheeks_exact_fnr_{percent}"), irwin_hall_cdf(high - gap));
+    }
+    Ok(record.result("species_by_key", iid.species_by_key()?))
 }

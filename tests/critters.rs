@@ -142,7 +142,7 @@ fn the_species_is_what_the_key_says() {
         assert_eq!(species(&|j| latents.clean[[i, j]] == 1), latents.species[i]);
         read_right += f64::from(u8::from(species(&|j| latents.evidence[[i, j]] > 0.0) == latents.species[i]));
     }
-    let ceiling = critters(Preset::Plain).species_ceiling().unwrap();
+    let ceiling = critters(Preset::Plain).species_by_key().unwrap();
     close(
         "species read from evidence",
         read_right / MANY as f64,
@@ -428,7 +428,9 @@ fn impossible_recipes_are_refused_with_the_reason() {
     assert!(matches!(recipe.portrait(&[0.0; 3]), Err(Error::Shape { .. })));
     let mut chain = critters(Preset::Iid);
     chain.correlations.push(Correlation { attribute: 12, given: 9, phi: 0.1, train_only: false });
-    assert!(matches!(chain.ceiling("mouth_open", Part::Test), Err(Error::Config { .. })));
+    for link in ["smile", "mouth_open", "cheeks"] {
+        assert!(matches!(chain.ceiling(link, Part::Test), Err(Error::Config { .. })));
+    }
 }
 
 #[test]

@@ -224,7 +224,7 @@ fn imbalance_drops_one_side_to_the_share() {
         config_error(data.imbalance(share, SEED), "between 0 and 1");
     }
     config_error(numbers(30, 3).imbalance(0.5, SEED), "thin");
-    data_error(data.imbalance(1e-9, SEED), "has 0 samples");
+    data_error(data.imbalance(1e-9, SEED), "of the 1000 samples");
     data_error(data.subset(&[0, 2]).unwrap().imbalance(0.5, SEED), "has 0 samples");
     shape_error(data.thin(&[0.5], SEED), "2");
     for share in [0.0, 1.1, f64::NAN] {

@@ -34,12 +34,12 @@ fn arcs_and_rings_lie_on_their_curves() {
     );
 }
 
-/// Lowest FNR in per cent at FPR 1, 2, 5 and 10 %, as published for the three tasks of the rate chapter.
+/// Lowest FNR in per cent at FPR 1, 2, 5 and 10 %, as the specification of the three tasks of the rate chapter has it.
 const OPTIMA: [(&str, [f64; 4]); 3] =
     [("A", [39.1, 34.5, 27.4, 20.5]), ("B", [32.4, 27.8, 21.3, 16.0]), ("C", [19.8, 15.5, 9.8, 5.6])];
 
 #[test]
-fn best_rates_and_aucs_match_the_published_optima() {
+fn best_rates_and_aucs_match_the_reference_optima() {
     for (task, (name, rates)) in [Gaussians::a(), Gaussians::b(), Gaussians::c()].iter().zip(OPTIMA) {
         for (fpr, rate) in [0.01, 0.02, 0.05, 0.10].into_iter().zip(rates) {
             let (w, fnr) = task.best_fnr_at_fpr(fpr).unwrap();

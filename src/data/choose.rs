@@ -71,7 +71,13 @@ impl Dataset {
         }
         self.keep(seed.named("thin"), |data, class, rows| {
             let count = (shares[class] * rows as f64).round() as usize;
-            data.require(class, count, 1, "keep a larger share of it")?;
+            if count == 0 {
+                let name = &data.names.classes[class];
+                let why = format!(
+                    "of the {rows} samples of class {name:?} none would be left; keep a larger share"
+                );
+                return Err(Error::data(&data.names.set, why));
+            }
             Ok(count)
         })
     }
@@ -91,13 +97,16 @@ impl Dataset {
             return Err(Error::config("number of classes", self.k(), allowed));
         }
         let counts = self.class_counts()?;
-        (0..2).try_for_each(|class| self.require(class, counts[class], 1, "a share needs both classes"))?;
+        (0..2).try_for_each(|class| {
+            self.require(class, counts[class], 1, "a share needs both classes: add samples of this one")
+        })?;
         let (negatives, positives) = (counts[0] as f64, counts[1] as f64);
         let odds = share / (1.0 - share);
         self.thin(&[(positives / odds / negatives).min(1.0), (negatives * odds / positives).min(1.0)], seed)
     }
 
-    /// The samples of these classes, relabelled from 0 in this order. Fails: `Config` for a name that is not there.
+    /// The samples of these classes, relabelled from 0 in this order. Fails: `Config` for a name that is not there,
+    /// `Shape` if no sample is left.
     pub fn classes(&self, names: &[&str]) -> Result<Dataset> {
         let groups = names.iter().map(|name| {
             let found = self.names.classes.iter().position(|c| c == name);
@@ -109,7 +118,7 @@ impl Dataset {
 
     /// Classes merged into named groups; samples of other classes are left out.
     ///
-    /// Fails: `Config` for no group or a class that is not there or in two groups, `Shape` if no sample is left.
+    /// Fails: `Config` for a class that is not there or in two groups, `Shape` if no sample is left.
     pub fn group(&self, groups: &[(&str, Vec<usize>)]) -> Result<Dataset> {
         let mut group_of = vec![None; self.k()];
         for (g, (name, members)) in groups.iter().enumerate() {
@@ -159,9 +168,9 @@ impl Dataset {
         Batches::new(self, size, seed.named("batches").permutation(self.n()))
     }
 
-    /// Batches in which every class has its share, up to rounding: for losses that need both classes in each.
+    /// Batches in which every class is within two of its share: for losses that need several classes in each.
     ///
-    /// Fails: as [`batches`](Dataset::batches).
+    /// A class with fewer samples than there are batches is missing from some. Fails: as [`batches`](Dataset::batches).
     pub fn stratified_batches(&self, size: usize, seed: Seed) -> Result<Batches> {
         let seed = seed.named("stratified batches");
         // The i-th of n samples of a class belongs at (i + u) / n of the epoch; sorting by place spreads every class.

@@ -68,7 +68,8 @@ pub struct Names {
 /// x [n, …]   u8 images in 0..=255, or f32 / f64 numbers     y [n] u32, the class     a [n, m] f32, mostly 0 and 1
 /// ```
 /// Images stay u8 until they are used: [`inputs`](Dataset::inputs) and [`batches`](Dataset::batches) give numbers in
-/// [0, 1]. Every way to make a set checks it, so what holds a set may rely on it. Checked by `tests/data.rs`.
+/// [0, 1]. Every function that makes a set checks it; fields you change yourself are not checked again.
+/// Checked by `tests/data.rs`.
 #[derive(Clone, Debug)]
 pub struct Dataset {
     pub x: Tensor,
@@ -212,7 +213,7 @@ fn check_names(set: &str, what: &str, names: &[String]) -> Result<()> {
     let mut seen = HashSet::new();
     match names.iter().find(|name| !seen.insert(*name)) {
         None => Ok(()),
-        Some(twice) => Err(Error::data(set, format!("two {what} columns are called {twice:?}; rename one"))),
+        Some(twice) => Err(Error::data(set, format!("there are two {what} names {twice:?}; rename one"))),
     }
 }
 

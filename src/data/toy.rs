@@ -40,12 +40,11 @@ fn plane<S: ToString>(
     curve: impl Fn(usize, f64) -> (f64, f64),
 ) -> Result<Dataset> {
     let k = classes.len();
-    if k == 0 || n < k {
-        return Err(Error::config(
-            format!("points of {set}"),
-            n,
-            format!("at least one of each of {k} classes, and a class"),
-        ));
+    if k == 0 {
+        return Err(Error::config(set, 0, "at least one"));
+    }
+    if n < k {
+        return Err(Error::config(format!("points of {set}"), n, format!("at least {k}, one of each class")));
     }
     if !(noise >= 0.0 && noise.is_finite()) {
         return Err(Error::config("noise", noise, "0 or more"));
@@ -151,6 +150,7 @@ impl Gaussians {
     /// ```text
     /// AUC = Φ( mᵀw / √Σ w² (sd0² + sd1²) ),   m the difference of the means
     /// ```
+    /// Fails: `Shape` unless there are two classes and one weight per coordinate, `Config` if all weights are 0.
     pub fn auc(&self, w: &[f64]) -> Result<f64> {
         let [mean, sd0, sd1] = self.score(w)?;
         Ok(normal_cdf(mean / sd0.hypot(sd1)))
@@ -166,6 +166,7 @@ impl Gaussians {
     /// ```text
     /// FNR = Φ( (z ‖sd0 ∘ w‖ − mᵀw) / ‖sd1 ∘ w‖ ),   z = Φ⁻¹(1 − fpr)
     /// ```
+    /// Fails: as [`auc`](Gaussians::auc), and `Config` for a rate outside (0, 1).
     pub fn fnr_at_fpr(&self, w: &[f64], fpr: f64) -> Result<f64> {
         let [mean, sd0, sd1] = self.score(w)?;
         Ok(normal_cdf((normal_quantile(1.0 - fpr)? * sd0 - mean) / sd1))

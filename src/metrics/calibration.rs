@@ -89,7 +89,7 @@ impl Calibration {
     /// Log loss: the mean surprise at the outcomes, in nats.
     ///
     /// ```text
-    /// −(1/n) Σ y log p + (1 − y) log(1 − p)
+    /// −(1/n) Σ [y log p + (1 − y) log(1 − p)]
     /// ```
     /// Fails: `Config` if something happened that was given no chance, because the loss is then infinite. scikit-learn
     /// moves such a probability to the nearest f64 inside (0, 1) instead.

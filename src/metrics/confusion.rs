@@ -248,7 +248,11 @@ fn ratio(part: usize, whole: usize, missing: impl Fn() -> (String, String)) -> R
 }
 
 fn undefined(what: impl ToString, why: impl ToString) -> Error {
-    Error::config(what, "0/0", format!("a sample where it is defined; here {}", why.to_string()))
+    let allowed = format!(
+        "a sample on which it is defined; {}: add such samples, or leave the class out",
+        why.to_string()
+    );
+    Error::config(what, "0/0", allowed)
 }
 
 /// Correlation of two binary lists.

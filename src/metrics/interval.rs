@@ -10,7 +10,7 @@ use crate::numbers::Numbers;
 use crate::seed::Seed;
 use crate::table::Cell;
 
-/// A value and the interval that covers the truth with the given chance.
+/// A value and an interval that is made to cover the truth with the given chance: exactly, or for large samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// What was measured.
@@ -70,7 +70,8 @@ pub fn rate_interval(successes: usize, n: usize, level: f64) -> Result<Estimate>
     Ok(Estimate { value, low: low(k, rest)?, high: 1.0 - low(rest, k)?, level })
 }
 
-/// Interval of a rate after Wilson: shorter than that of [`rate_interval`], and right on average instead of always.
+/// Interval of a rate after Wilson: shorter than that of [`rate_interval`] but near 0 and n successes, and close to its
+/// level on average over rates instead of above it for each.
 ///
 /// ```text
 /// (p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n),   z = Φ⁻¹((1 + level)/2)
@@ -189,7 +190,7 @@ impl Scores {
     /// ```
     /// Resample r draws from stream r of the seed, so the result does not depend on the number of threads. A sorted
     /// list resampled by multiplicity stays sorted: each resample costs O(n), without a sort. The ends are quantiles
-    /// with linear interpolation. Fails: `Config` if no resample would fall beyond an end, if the level is not in
+    /// with linear interpolation. Fails: `Config` for so few resamples that none would fall beyond an end, for more than 10⁷, if the level is not in
     /// (0, 1), or if the statistic is not finite; and with the statistic's own error.
     /// Checked by `tests/metrics/interval.rs::bootstrap_interval_covers_the_true_auc`.
     pub fn bootstrap<R: Statistic>(

@@ -64,7 +64,7 @@ fn zeros_and_ones<'a>(what: &str, values: &'a impl Numbers) -> Result<Cow<'a, [f
     if !values.iter().fold(true, |all, v| all & good(v)) {
         let at = values.iter().position(|v| !good(v)).unwrap_or(0);
         let got = format!("{} at index {at}", values[at]);
-        return Err(Error::config(what, got, "0 and 1 only; turn -1/+1 or class numbers into claims first"));
+        return Err(Error::config(what, got, "0 and 1 only; write -1/+1 or class numbers as 0 and 1 first"));
     }
     Ok(values)
 }

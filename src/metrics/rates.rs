@@ -4,7 +4,8 @@ use super::scores::above;
 use super::{Scores, share};
 use crate::error::Result;
 
-/// A rate times a count is taken for the whole number it was meant to be: 0.07 · 100 is 7.000000000000001 in f64.
+/// A rate times a count is taken for the whole number it was meant to be: in f64, 0.29 · 100 is 28.999999999999996 and
+/// 0.07 · 100 is 7.000000000000001.
 const WHOLE: f64 = 1e-9;
 
 impl Scores {
@@ -14,8 +15,8 @@ impl Scores {
     /// t(β) = the (⌊β n₋⌋ + 1)-th largest negative score,   rule s > t
     /// ```
     /// With β n₋ < 1 it is the largest negative score, with β = 1 minus infinity. On new data its false positive rate
-    /// is distributed as Beta(k+1, n₋−k), k = ⌊β n₋⌋, whatever the scores' continuous law: the mean (k+1)/(n₋+1) is
-    /// above the target, so use at least 20/β negatives. Cost: O(1). Fails: `Config` unless the target lies in [0, 1].
+    /// is distributed as Beta(k+1, n₋−k), k = ⌊β n₋⌋, whatever the scores' continuous law: its mean is
+    /// (k+1)/(n₋+1), above the target when β n₋ is whole, so use at least 20/β negatives. Cost: O(1). Fails: `Config` unless the target lies in [0, 1].
     /// Checked by `tests/metrics/rates.rs::population_fpr_of_the_threshold_has_the_beta_law`.
     pub fn threshold_at_fpr(&self, target: f64) -> Result<f64> {
         let n = self.n_negative();
@@ -25,7 +26,7 @@ impl Scores {
         Ok(if allowed >= n { f64::NEG_INFINITY } else { self.negative[n - 1 - allowed] })
     }
 
-    /// Largest threshold whose true positive rate reaches the target, hence the one of fewest false alarms.
+    /// Threshold of fewest false alarms among those whose true positive rate reaches the target.
     ///
     /// Every number from the observed score just below the last positive needed up to that positive decides alike;
     /// the observed score is returned, or minus infinity if there is none. Cost: O(log n). Fails: `Config` unless the

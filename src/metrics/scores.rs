@@ -59,9 +59,9 @@ impl Scores {
     pub(super) fn of_classes(positive: Vec<f64>, negative: Vec<f64>) -> Result<Scores> {
         for (values, class) in [(&positive, "positive"), (&negative, "negative")] {
             if values.is_empty() {
-                let got = format!("without any {class} sample");
-                let allowed = "both classes; ranking needs two: enlarge the sample, or draw it by class";
-                return Err(Error::config("set of scores", got, allowed));
+                let allowed =
+                    "at least 1; ranking needs both classes: enlarge the sample, or draw it by class";
+                return Err(Error::config(format!("number of {class} samples"), 0, allowed));
             }
         }
         let (positive, negative) = rayon::join(|| ascending(positive), || ascending(negative));

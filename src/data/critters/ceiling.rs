@@ -13,7 +13,7 @@ use crate::table::{Cell, Table};
 const REACH: f64 = 8.0;
 const STEP: f64 = 0.125;
 
-/// Best accuracy, AUC, F1 and FNR that any classifier can have on one attribute, given true labels.
+/// Bounds on the accuracy, AUC, F1 and FNR that any classifier can have on one attribute, given true labels.
 ///
 /// ```text
 /// s = g e + h,  h = ln (P(y = 1, partner's evidence) / P(y = 0, partner's evidence)),   e | y ~ N(± g/2, 1)
@@ -21,8 +21,9 @@ const STEP: f64 = 0.125;
 /// ```
 /// The score s is the posterior log-odds, by Neyman and Pearson the best score there is. An attribute alone has one
 /// constant h, the log-odds of its prevalence; a correlated one has a law of h, summed over a grid of its partner's
-/// evidence. Book: `measures/critters.md#ceilings`. Checked by `tests/critters.rs` against the closed forms of single
-/// attributes and against counts on 100 000 critters.
+/// evidence. Exact for evidence with normal noise, of free attributes alone or in pairs; for attributes of the key it is the
+/// reach of their own evidence, which the rest of the key can beat a little. Book: `measures/critters.md#ceilings`.
+/// Checked by `tests/critters.rs` against the closed forms of single attributes and against counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ceiling {
     pub attribute: String,
@@ -42,16 +43,18 @@ pub struct Fidelity {
 impl Critters {
     /// Ceilings of an attribute in a part.
     ///
-    /// Fails: `Config` for an unknown attribute, or one that depends on more than one other: the sum is over pairs.
+    /// Fails: `Config` for an unknown attribute, or one that is tied to more than one other, also in a chain: the sum is over
+    /// pairs.
     pub fn ceiling(&self, attribute: &str, part: Part) -> Result<Ceiling> {
         self.check()?;
         let j = Critters::attribute(attribute)?;
-        let pairs: Vec<_> = self.correlations_in(part).filter(|c| c.attribute == j || c.given == j).collect();
+        let ties = |j: usize| self.correlations_in(part).filter(move |c| c.attribute == j || c.given == j);
+        let pairs: Vec<_> = ties(j).collect();
         let prevalence = if j < KEY_ATTRIBUTES { self.key_prevalence(j) } else { self.prevalence[j] };
         let alone = (prevalence / (1.0 - prevalence)).ln();
         let shifts = match pairs[..] {
             [] => [vec![(alone, 1.0)], vec![(alone, 1.0)]],
-            [pair] => {
+            [pair] if ties(pair.attribute).chain(ties(pair.given)).all(|tie| tie == pair) => {
                 let partner = if pair.attribute == j { pair.given } else { pair.attribute };
                 // The correlation coefficient has no direction, so neither has the law.
                 let [without, with] =
@@ -59,7 +62,7 @@ impl Critters {
                 shifts(self.gaps[partner], self.prevalence[partner], without, with)
             }
             _ => {
-                let allowed = "attributes correlated with at most one other";
+                let allowed = "attributes tied to at most one other, which is tied to no third";
                 return Err(Error::config("attribute with a ceiling", attribute, allowed));
             }
         };
@@ -85,8 +88,9 @@ impl Critters {
     /// ```text
     /// Σ_species weight · Π_{questions on its path} F(g/2),   F the distribution function of the noise
     /// ```
-    /// A wrong reading on the path leads to another species, and readings off the path are not asked for.
-    pub fn species_ceiling(&self) -> Result<f64> {
+    /// A wrong reading on the path leads to another species, and readings off the path are not asked for. Weighing all
+    /// evidence together would do about a tenth of a point better.
+    pub fn species_by_key(&self) -> Result<f64> {
         self.check()?;
         let total: f64 = self.species_weights.iter().sum();
         let paths = key::paths();
@@ -165,19 +169,19 @@ impl Ceiling {
         self.below(t, true)
     }
 
-    /// Best accuracy: yes where the posterior log-odds are above zero.
+    /// Highest accuracy: yes where the posterior log-odds are above zero.
     pub fn accuracy(&self) -> f64 {
         let p = self.prevalence;
         p * (1.0 - self.false_negatives(0.0)) + (1.0 - p) * self.below(0.0, false)
     }
 
-    /// Best accuracy against labels of which a share `flips` is wrong: acc + ρ − 2 ρ acc.
+    /// Highest accuracy against labels of which a share `flips` is wrong: acc + ρ − 2 ρ acc.
     pub fn accuracy_with_flips(&self, flips: f64) -> f64 {
         let accuracy = self.accuracy();
         accuracy + flips - 2.0 * flips * accuracy
     }
 
-    /// Best AUC: the probability that the score of a critter with the attribute is above that of one without.
+    /// Highest AUC: the probability that the score of a critter with the attribute is above that of one without.
     pub fn auc(&self) -> f64 {
         let [absent, present] = &self.shifts;
         let scale = self.gap * std::f64::consts::SQRT_2;
@@ -203,7 +207,7 @@ impl Ceiling {
         Ok(self.false_negatives(high))
     }
 
-    /// Best F1 over all thresholds: a scan of the score, refined around its best point.
+    /// Highest F1 over all thresholds: a scan of the score, refined around its best point.
     pub fn best_f1(&self) -> f64 {
         let p = self.prevalence;
         let f1 = |t: f64| {
