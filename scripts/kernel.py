@@ -159,6 +159,7 @@ def copy_uncured_crate():
     crate = KERNELS / "uncured-crate"
     shutil.rmtree(crate, ignore_errors=True)
     shutil.copytree(ROOT / "src", crate / "src")
+    shutil.copytree(ROOT / "data" / "tables", crate / "data" / "tables")  # compiled into the library
     for name in ("Cargo.lock", "build.rs"):
         shutil.copy2(ROOT / name, crate / name)
     manifest = (ROOT / "Cargo.toml").read_text()

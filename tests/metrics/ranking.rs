@@ -201,7 +201,7 @@ fn bad_scores_are_refused_with_advice() {
     let message = new(&[1.0, f64::NAN], &[0.0, 1.0]).unwrap_err().to_string();
     assert!(message.contains("NaN at index 1"), "{message}");
     let message = new(&[1.0, 2.0], &[0.0, 0.0]).unwrap_err().to_string();
-    assert!(message.contains("without any positive sample"), "{message}");
+    assert!(message.contains("number of positive samples is 0"), "{message}");
 }
 
 #[test]
