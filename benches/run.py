@@ -23,6 +23,7 @@ import notebook  # noqa: E402
 import setup  # noqa: E402
 
 PEERS = ROOT / "benches" / "requirements.txt"
+TORCH = ROOT / "benches" / "requirements-torch.txt"
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -125,16 +126,41 @@ def row_critters():
     return {"critters": (ours, peer)}, config
 
 
-ROWS = {"kernel": row_kernel, "figure": row_figure, "auc": row_auc, "critters": row_critters}
+def row_conv_step():
+    """A training step of a net of three convolutions, batch 64 at 32 pixels, against PyTorch, two threads each (1 minute)."""
+    return step("conv")
 
 
-def race(name, rounds=5):
+def row_mlp_step():
+    """A training step of an MLP 784-256-256-10, batch 128, against PyTorch, two threads each (1 minute)."""
+    return step("mlp")
+
+
+def step(net):
+    setup.install_python(TORCH, "5 minutes and 5.4 GB of disk")
+    ours, peer, _ = race("step", arguments=[net], peers=TORCH, env={"RAYON_NUM_THREADS": "2"})
+    torch = re.search(r"^torch==(.+)$", TORCH.read_text(), re.MULTILINE)[1]
+    return {f"{net}-step": (ours, peer)}, {"peer": f"PyTorch {torch}", "threads": 2, "type": "f32"}
+
+
+ROWS = {
+    "kernel": row_kernel,
+    "figure": row_figure,
+    "auc": row_auc,
+    "critters": row_critters,
+    "conv-step": row_conv_step,
+    "mlp-step": row_mlp_step,
+}
+
+
+def race(name, rounds=5, arguments=(), peers=PEERS, env=None):
     """Runs benches/NAME.rs and benches/NAME.py in turn: seconds of both, and all that the last runs said."""
-    env = {**os.environ, "RUSTFLAGS": kernel.rustflags()}
+    env = {**os.environ, "RUSTFLAGS": kernel.rustflags(), **(env or {})}
     triple = kernel.host_triple(kernel.real_tool("rustc"))
     ours = ["cargo", "bench", "-q", "--profile", "dev", "--target", triple, "--bench", name]
-    peer = [str(setup.python(PEERS)), str(ROOT / "benches" / f"{name}.py")]
+    peer = [str(setup.python(peers)), str(ROOT / "benches" / f"{name}.py"), *arguments]
     subprocess.run([*ours, "--no-run"], cwd=ROOT, env=env, check=True)
+    ours += ["--", *arguments]
     rounds = [(printed(ours, env), printed(peer, os.environ)) for _ in range(rounds)]
     seconds = [[float(said[side]["seconds"]) for said in rounds] for side in (0, 1)]
     return *seconds, rounds[-1]

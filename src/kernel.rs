@@ -7,7 +7,7 @@
 use std::ffi::CStr;
 use std::path::Path;
 
-use candle_core::Device;
+use candle_core::{Device, DeviceLocation};
 
 use crate::error::{Error, Result};
 use crate::record::{Provenance, versions};
@@ -197,10 +197,10 @@ impl Setup {
 
 /// Name of a device as records and tables print it.
 pub fn device_name(device: &Device) -> &'static str {
-    match device {
-        Device::Cpu => "cpu",
-        Device::Cuda(_) => "cuda",
-        Device::Metal(_) => "metal",
+    match device.location() {
+        DeviceLocation::Cpu => "cpu",
+        DeviceLocation::Cuda { .. } => "cuda",
+        DeviceLocation::Metal { .. } => "metal",
     }
 }
 

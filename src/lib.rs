@@ -14,12 +14,16 @@
 //! | [`numbers`] | tensors, arrays, vectors and slices, all read as f64 |
 //! | [`distribution`] | distribution functions and their inverses |
 //! | [`data`] | [`Dataset`](data::Dataset), Critters with known ceilings, toy sets, loaders |
+//! | [`ops`] | CPU operations where candle's are slow or wrong |
+//! | [`model`] | [`SplitNet`](model::SplitNet): backbone, line, head; the usual networks |
+//! | [`loss`] | losses that are finite at any score |
+//! | [`train`] | [`Trainer`](train::Trainer): one loop for every method; checkpoints, jobs, studies |
 //! | [`metrics`] | exact rates, AUC, calibration and confusion, with intervals and tests |
 //! | [`check`](mod@check) | lines that compare your number with the true one |
 //! | [`kernel`] | proof that all cells of a notebook share one copy of the library |
 //! | [`progress`] | lines in a notebook, a bar on a terminal |
 //! | [`figure`] | charts for papers, in one style, with the data behind them |
-//! | [`files`] | files written whole or not at all |
+//! | [`files`], [`tensor_file`] | files written whole or not at all; tensors in files |
 //! | [`table`] | tables in HTML, Markdown, LaTeX and CSV |
 //! | [`record`] | one JSON file per run |
 
@@ -30,12 +34,17 @@ pub mod error;
 pub mod figure;
 pub mod files;
 pub mod kernel;
+pub mod loss;
 pub mod metrics;
+pub mod model;
 pub mod numbers;
+pub mod ops;
 pub mod progress;
 pub mod record;
 pub mod seed;
 pub mod table;
+pub mod tensor_file;
+pub mod train;
 
 pub use candle_core as candle;
 pub use candle_nn;
@@ -54,14 +63,20 @@ pub mod prelude {
     pub use crate::error::{Error, Result};
     pub use crate::figure::*;
     pub use crate::kernel::{kernel_check, quick};
+    pub use crate::loss::{bce_logits, bce_logits_each, cross_entropy, soft_cross_entropy, squared};
     pub use crate::metrics::{
         self, Bins, Calibration, ClassScores, Comparison, Confusion, Estimate, Scores, delong, mcnemar,
         mean_interval, paired, rate_interval, wilson_interval,
     };
+    pub use crate::model::{Decision, Layer, Net, Pass, Plan, Predictor, SplitNet, zoo};
     pub use crate::ndarray::{self, Array1, Array2};
     pub use crate::numbers::Numbers;
+    pub use crate::ops;
     pub use crate::progress::Progress;
     pub use crate::record::Record;
     pub use crate::seed::Seed;
     pub use crate::table::{Cell, Table};
+    pub use crate::train::{
+        Batch, Decay, Group, Job, Run, Schedule, Step, Stopped, Sweep, Trainable, Trainer,
+    };
 }

@@ -1,5 +1,5 @@
 //! Numbers from anywhere: candle tensors, ndarray arrays, vectors, slices and single values, all read as f64. What
-//! counts, compares or ranks on the host takes its input through this one door.
+//! counts, compares or ranks takes its input through this one door. Host: all numbers.
 
 use std::borrow::Cow;
 

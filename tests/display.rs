@@ -1,7 +1,8 @@
 //! What the notebook kernel asks of every public type: owned, nameable, `Clone`, with an inherent `evcxr_display`.
 
 use lastlayer::data::{self, critters, load, toy};
-use lastlayer::{figure, files, kernel, metrics, progress, record, seed, table};
+use lastlayer::ops::running;
+use lastlayer::{figure, files, kernel, metrics, model, progress, record, seed, table, train};
 
 /// Fails to compile unless the type is `'static + Clone` and has `evcxr_display` without any trait in scope.
 macro_rules! displayed {
@@ -36,17 +37,28 @@ displayed!(
     metrics::PrecisionRecall,
     metrics::Roc,
     metrics::Scores,
+    model::Net,
+    model::Predictor,
+    model::SplitNet,
     progress::Progress,
     record::Record,
+    running::Running,
     seed::Seed,
     table::Table,
     toy::Gaussians,
+    train::History,
+    train::Job,
+    train::Run,
+    train::Sweep,
+    train::Trainer,
 );
 
 /// Inputs, parts of results and the error, which no cell ends in. Each is `Clone` but for the error, which wraps others'.
 const PARTS: &[&str] = &[
+    "AdamStep",
     "Adult",
     "Bars",
+    "Batch",
     "Bin",
     "Bins",
     "Branch",
@@ -58,20 +70,36 @@ const PARTS: &[&str] = &[
     "CsvTable",
     "Cub",
     "Curve",
+    "Decay",
+    "Decision",
+    "Epoch",
     "Error",
     "Evidence",
     "ExportKeys",
+    "Group",
     "Image",
     "ImageFolder",
+    "Init",
     "Latents",
+    "Layer",
     "Missing",
     "Names",
+    "Optimiser",
     "Part",
+    "Pass",
+    "Plan",
     "Points",
     "Preset",
     "Provenance",
+    "Schedule",
+    "SgdStep",
     "Show",
     "Size",
+    "Stem",
+    "Step",
+    "Stopped",
+    "SweepRun",
+    "TensorFile",
 ];
 
 #[test]

@@ -242,6 +242,18 @@ impl Batches {
         Ok(Batches { data: data.clone(), order, size, next: 0 })
     }
 
+    /// Batch number `i` of the epoch, from 0. Fails: `Config` if there are fewer.
+    pub fn get(&self, i: usize) -> Result<Dataset> {
+        let start = i.saturating_mul(self.size).min(self.order.len());
+        let rows = &self.order[start..(start + self.size).min(self.order.len())];
+        if rows.is_empty() {
+            let last = self.order.len().div_ceil(self.size).saturating_sub(1);
+            return Err(Error::config("number of a batch", i, format!("0 to {last}")));
+        }
+        let batch = self.data.subset(rows)?;
+        Ok(Dataset { x: batch.inputs()?, ..batch })
+    }
+
     /// Shows how many batches are left.
     pub fn evcxr_display(&self) {
         let text = format!(
@@ -261,14 +273,15 @@ impl Iterator for Batches {
     type Item = Result<Dataset>;
 
     fn next(&mut self) -> Option<Result<Dataset>> {
-        let rest = self.order.get(self.next..).filter(|rest| !rest.is_empty())?;
-        let rows = &rest[..self.size.min(rest.len())];
-        self.next += rows.len();
-        Some(self.data.subset(rows).and_then(|batch| Ok(Dataset { x: batch.inputs()?, ..batch })))
+        if self.next * self.size >= self.order.len() {
+            return None;
+        }
+        self.next += 1;
+        Some(self.get(self.next - 1))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = (self.order.len() - self.next).div_ceil(self.size);
+        let left = self.order.len().div_ceil(self.size) - self.next;
         (left, Some(left))
     }
 }

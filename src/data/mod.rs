@@ -217,7 +217,7 @@ fn check_names(set: &str, what: &str, names: &[String]) -> Result<()> {
     }
 }
 
-/// Fails with the first row that holds a number that is not finite.
+/// Fails with the first row that holds a number that is not finite. Host: one number, and rows only if one is bad.
 fn check_finite(set: &str, what: &str, x: &Tensor) -> Result<()> {
     if x.dtype() == DType::U8 {
         return Ok(());
@@ -236,7 +236,7 @@ fn check_finite(set: &str, what: &str, x: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// Labels as u32, each with a class.
+/// Labels as u32, each with a class. Host: n integers.
 fn labels_tensor(set: &str, y: &Tensor, n: usize, classes: usize) -> Result<Tensor> {
     ensure_shape(&format!("y of {set}"), &[n][..], y.dims())?;
     if y.dtype().is_float() {

@@ -37,7 +37,9 @@ impl Dataset {
         Ok(table.caption(&self.describe()))
     }
 
-    /// Mean of each attribute, which of 0 and 1 is the share that has it. Fails: `Data` without attributes.
+    /// Mean of each attribute, which of 0 and 1 is the share that has it. Host: one number per attribute.
+    ///
+    /// Fails: `Data` without attributes.
     pub fn attribute_table(&self) -> Result<Table> {
         let Some(a) = &self.a else {
             return Err(Error::data(

@@ -158,7 +158,7 @@ struct Arrays<'a> {
 
 impl Arrays<'_> {
     /// Reads either format, told apart by content: a zip starts with "PK". What no key asks for is left unread, so a
-    /// file may hold other things too.
+    /// file may hold other things too. Host: arrays are moved to a device when they are used.
     fn read<'a>(path: &'a Path, keys: &ExportKeys) -> Result<Arrays<'a>> {
         let usual = [FEATURES, LABELS, SCORES, ATTRIBUTES, WEIGHT, BIAS].concat();
         let own = [&keys.features, &keys.labels, &keys.scores, &keys.attributes, &keys.weight, &keys.bias];

@@ -54,7 +54,7 @@ pub(crate) fn finite<'a>(source: &Source, path: &Path, name: &str, tensor: &'a T
     Ok(tensor)
 }
 
-/// Values as f64, row by row.
+/// Values as f64, row by row. Host: what a file held.
 fn host(source: &Source, path: &Path, name: &str, tensor: &Tensor) -> Result<Vec<f64>> {
     use DType::*;
     if !matches!(tensor.dtype(), U8 | U32 | I16 | I32 | I64 | BF16 | F16 | F32 | F64) {

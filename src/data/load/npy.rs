@@ -154,7 +154,7 @@ struct Header {
     shape: Vec<usize>,
 }
 
-/// The array in the bytes of an .npy file, or what is wrong with it.
+/// The array in the bytes of an .npy file, or what is wrong with it. Host: it is moved to a device later.
 fn npy(bytes: &[u8]) -> Result<Tensor, String> {
     let (header, data) = header(bytes)?;
     let Header { big_endian, kind, fortran, shape } = header;

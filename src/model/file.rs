@@ -1,0 +1,92 @@
+//! Networks in files: plan and numbers together, and weights of torchvision's networks.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use candle_core::{Device, Tensor};
+use serde::{Deserialize, Serialize};
+
+use super::net::{Net, Plan};
+use super::split::SplitNet;
+use crate::error::{Error, Result};
+use crate::tensor_file::TensorFile;
+
+/// What a file says of a network.
+#[derive(Serialize, Deserialize)]
+struct Notes {
+    phi: Plan,
+    head: Plan,
+}
+
+impl SplitNet {
+    /// Writes plan, parameters and running statistics to one safetensors file.
+    ///
+    /// Fails: `Io` if it cannot be written; an older file of that name is then still whole.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.to_file()?.write(path)
+    }
+
+    /// Reads a network that [`save`](SplitNet::save) wrote; nothing else need be known of it.
+    ///
+    /// Fails: `Io` if the file is missing, `Data` if it is damaged or holds something else.
+    pub fn load(path: impl AsRef<Path>, device: &Device) -> Result<SplitNet> {
+        let path = path.as_ref();
+        network(path, &TensorFile::read(path, device)?)
+    }
+
+    pub(super) fn to_file(&self) -> Result<TensorFile> {
+        let notes = Notes { phi: self.phi.plan().clone(), head: self.head.plan().clone() };
+        let notes =
+            serde_json::to_value(notes).map_err(|e| Error::data("network", format!("has no JSON: {e}")))?;
+        let side = |prefix: &'static str, net: &Net| {
+            let vars = net.parameters().iter().chain(net.statistics());
+            vars.map(move |(name, var)| (format!("{prefix}{name}"), var.as_tensor().clone()))
+                .collect::<Vec<_>>()
+        };
+        let tensors = side("phi.", &self.phi).into_iter().chain(side("head.", &self.head)).collect();
+        Ok(TensorFile { tensors, notes })
+    }
+
+    /// Takes the weights of a torchvision network of the same plan, from a safetensors file with torchvision's names.
+    ///
+    /// The head is taken too if it has as many outputs; otherwise it stays as it was drawn. Returns whether it was taken.
+    /// In Python: `safetensors.torch.save_file(torchvision.models.resnet18(weights="DEFAULT").state_dict(), path)`.
+    /// Fails: `Io`, `Data` or `Shape` if the file is missing, damaged or of another network; nothing is then changed.
+    pub fn load_torchvision(&self, path: impl AsRef<Path>) -> Result<bool> {
+        let path = path.as_ref();
+        let Some(var) = self.bottom().into_iter().chain(self.last()).next() else { return Ok(false) };
+        let file = TensorFile::read(path, var.device())?;
+        let head: BTreeMap<String, Tensor> = file.below("fc.");
+        let fits = self
+            .head
+            .parameters()
+            .iter()
+            .all(|(name, var)| head.get(name).is_some_and(|tensor| tensor.dims() == var.dims()));
+        self.phi.set(&file.tensors).map_err(|e| in_file(path, e))?;
+        if fits {
+            self.head.set(&head).map_err(|e| in_file(path, e))?;
+        }
+        Ok(fits)
+    }
+}
+
+/// The network in a file.
+pub(super) fn network(path: &Path, file: &TensorFile) -> Result<SplitNet> {
+    let notes: Notes = serde_json::from_value(file.notes.clone()).map_err(|e| {
+        Error::data(path, format!("does not say which network it is ({e}); SplitNet::save writes such files"))
+    })?;
+    let side =
+        |plan: Plan, prefix: &str| Net::from_tensors(plan, file.below(prefix)).map_err(|e| in_file(path, e));
+    Ok(SplitNet { phi: side(notes.phi, "phi.")?, head: side(notes.head, "head.")? })
+}
+
+/// The same error, with the file it is about.
+fn in_file(path: &Path, error: Error) -> Error {
+    match error {
+        Error::Data { why, .. } => Error::data(path, why),
+        Error::Shape { .. } | Error::Config { .. } => {
+            Error::data(path, format!("is of another network: {error}"))
+        }
+        other => other,
+    }
+}

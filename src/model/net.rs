@@ -1,0 +1,272 @@
+//! A network as a list of named layers, and the parameters that belong to it.
+
+use std::collections::BTreeMap;
+
+use candle_core::{DType, Device, Tensor, Var};
+use serde::{Deserialize, Serialize};
+
+use super::layer::{self, Named};
+use crate::error::{Error, Result, ensure_shape};
+use crate::seed::Seed;
+use crate::table::{Cell, Table};
+
+/// How a network is run: training draws dropout and noise and takes the statistics of the batch, evaluation does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// With the randomness of this step.
+    Train(Seed),
+    Eval,
+}
+
+/// Laws from which weights are drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Init {
+    /// Weights and biases uniform in ± 1/√fan_in, as PyTorch does by default.
+    #[default]
+    Uniform,
+    /// Normal weights of variance 2/fan_out and zero biases (He et al. 2015), as torchvision's residual networks have.
+    HeNormal,
+}
+
+/// A network with its parameters; copies share them.
+///
+/// Checked by `tests/model.rs`.
+#[derive(Clone, Debug)]
+pub struct Net {
+    plan: Plan,
+    output: Vec<usize>,
+    parameters: BTreeMap<String, Var>,
+    /// Running means and variances of batch norm: kept and saved, never trained.
+    statistics: BTreeMap<String, Var>,
+}
+
+/// All of a network but its numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Shape of one sample.
+    pub input: Vec<usize>,
+    pub layers: Vec<Named>,
+    pub init: Init,
+}
+
+impl Net {
+    /// Network by a plan, its weights drawn from the seed: each from its own name, so that adding a layer does not
+    /// change the others.
+    ///
+    /// Fails: `Shape` if a layer does not fit what comes before it, `Config` for a setting it cannot have.
+    pub fn new(plan: Plan, seed: Seed, dtype: DType, device: &Device) -> Result<Net> {
+        if !matches!(dtype, DType::F32 | DType::F64) {
+            return Err(Error::config("dtype of a network", format!("{dtype:?}"), "F32 or F64"));
+        }
+        Net::build(plan, Source::Drawn { seed, dtype, device: device.clone() })
+    }
+
+    /// Network by a plan, with these numbers.
+    ///
+    /// Fails: `Data` if a parameter is missing or not finite, `Shape` if one has another shape. Nothing is drawn first,
+    /// so a plan that asks for more memory than there is asks in vain.
+    pub fn from_tensors(plan: Plan, tensors: BTreeMap<String, Tensor>) -> Result<Net> {
+        Net::build(plan, Source::Given(tensors))
+    }
+
+    fn build(plan: Plan, source: Source) -> Result<Net> {
+        if plan.input.is_empty() || plan.input.contains(&0) {
+            let expected = "the shape of one sample, such as [784] or [3, 32, 32]";
+            return Err(Error::shape("input of a network", expected, format!("{:?}", plan.input)));
+        }
+        let mut build =
+            Builder { init: plan.init, source, parameters: BTreeMap::new(), statistics: BTreeMap::new() };
+        let output = layer::build(&plan.layers, "", &plan.input, &mut build)?;
+        Ok(Net { plan, output, parameters: build.parameters, statistics: build.statistics })
+    }
+
+    /// Applies the network to a batch `(n, …)`.
+    ///
+    /// Fails: `Shape` if samples do not have the shape of the plan's input.
+    pub fn forward(&self, x: &Tensor, pass: Pass) -> Result<Tensor> {
+        self.run(x, pass, false)
+    }
+
+    /// The same with constant weights: gradients pass through to the input, and no parameter gets one.
+    pub fn forward_constant(&self, x: &Tensor, pass: Pass) -> Result<Tensor> {
+        self.run(x, pass, true)
+    }
+
+    fn run(&self, x: &Tensor, pass: Pass, constant: bool) -> Result<Tensor> {
+        let sample = x.dims().get(1..).unwrap_or_default();
+        ensure_shape("samples for a network", &self.plan.input[..], sample)?;
+        layer::forward(&self.plan.layers, "", x, &Weights { net: self, pass, constant })
+    }
+
+    /// The plan by which the network was made.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Shape of what comes out for one sample.
+    pub fn output(&self) -> &[usize] {
+        &self.output
+    }
+
+    /// Trained parameters by name.
+    pub fn parameters(&self) -> &BTreeMap<String, Var> {
+        &self.parameters
+    }
+
+    /// Running means and variances by name.
+    pub fn statistics(&self) -> &BTreeMap<String, Var> {
+        &self.statistics
+    }
+
+    /// The trained parameters, in the order of their names.
+    pub fn vars(&self) -> Vec<Var> {
+        self.parameters.values().cloned().collect()
+    }
+
+    /// A copy with parameters of its own.
+    pub fn copy(&self) -> Result<Net> {
+        let copy = |vars: &BTreeMap<String, Var>| -> Result<BTreeMap<String, Var>> {
+            let one = |(name, var): (&String, &Var)| Ok((name.clone(), Var::from_tensor(&var.copy()?)?));
+            vars.iter().map(one).collect()
+        };
+        let (parameters, statistics) = (copy(&self.parameters)?, copy(&self.statistics)?);
+        Ok(Net { parameters, statistics, ..self.clone() })
+    }
+
+    /// Sets parameters and statistics from tensors of the same names and shapes, all or none.
+    ///
+    /// Fails: `Data` if one is missing or not finite, `Shape` if one has another shape; nothing is then changed.
+    pub fn set(&self, tensors: &BTreeMap<String, Tensor>) -> Result<()> {
+        let vars = || self.parameters.iter().chain(&self.statistics);
+        let mut found = Vec::new();
+        for (name, var) in vars() {
+            let tensor = given(tensors, name, var.dims())?;
+            found.push(tensor.to_dtype(var.dtype())?.to_device(var.device())?);
+        }
+        for ((_, var), tensor) in vars().zip(found) {
+            var.set(&tensor)?;
+        }
+        Ok(())
+    }
+
+    /// Number of trained numbers.
+    pub fn size(&self) -> usize {
+        self.parameters.values().map(|var| var.elem_count()).sum()
+    }
+
+    /// Shows the parameters by name and shape.
+    pub fn evcxr_display(&self) {
+        let shape = |var: &Var| Cell::Text(format!("{:?}", var.dims()));
+        let mut rows: Vec<(String, Cell)> =
+            self.parameters.iter().map(|(name, var)| (name.clone(), shape(var))).collect();
+        rows.push(("all".to_string(), self.size().into()));
+        Table::pairs("parameter", "shape", rows).evcxr_display();
+    }
+}
+
+/// Numbers of a network in one pass, as layers ask for them.
+pub(super) struct Weights<'a> {
+    net: &'a Net,
+    pub pass: Pass,
+    constant: bool,
+}
+
+impl Weights<'_> {
+    pub fn parameter(&self, name: &str) -> Result<Tensor> {
+        let var = self.net.parameters.get(name).ok_or_else(|| missing(name))?;
+        Ok(if self.constant { var.detach() } else { var.as_tensor().clone() })
+    }
+
+    pub fn statistic(&self, name: &str) -> Result<&Var> {
+        self.net.statistics.get(name).ok_or_else(|| missing(name))
+    }
+}
+
+fn missing(name: &str) -> Error {
+    Error::config("parameter", name, "one of the network's own")
+}
+
+/// The tensor of this name and shape, all finite. Host: one number.
+fn given(tensors: &BTreeMap<String, Tensor>, name: &str, dims: &[usize]) -> Result<Tensor> {
+    let Some(tensor) = tensors.get(name) else {
+        return Err(Error::data("parameters", format!("there is no {name}; they are of another network")));
+    };
+    ensure_shape(name, dims, tensor.dims())?;
+    // 0 · x is zero for every finite number and NaN for all others.
+    if (tensor * 0.0)?.sum_all()?.to_dtype(DType::F64)?.to_scalar::<f64>()? != 0.0 {
+        return Err(Error::data("parameters", format!("{name} holds a number that is not finite")));
+    }
+    Ok(tensor.clone())
+}
+
+/// Where the numbers of a new network come from.
+enum Source {
+    Drawn { seed: Seed, dtype: DType, device: Device },
+    Given(BTreeMap<String, Tensor>),
+}
+
+/// Law of one tensor.
+enum Law {
+    Uniform(f64),
+    Normal(f64),
+    Constant(f64),
+}
+
+/// Makes parameters as layers ask for them.
+pub(super) struct Builder {
+    init: Init,
+    source: Source,
+    parameters: BTreeMap<String, Var>,
+    statistics: BTreeMap<String, Var>,
+}
+
+impl Builder {
+    /// Weight of these dimensions, between `fan_in` inputs of each output and `fan_out` outputs of each input.
+    pub fn weight(&mut self, name: String, dims: &[usize], fan_in: usize, fan_out: usize) -> Result<()> {
+        let law = match self.init {
+            Init::Uniform => Law::Uniform(1.0 / (fan_in as f64).sqrt()),
+            Init::HeNormal => Law::Normal((2.0 / fan_out as f64).sqrt()),
+        };
+        self.parameter(name, dims, law)
+    }
+
+    pub fn bias(&mut self, name: String, width: usize, fan_in: usize) -> Result<()> {
+        let law = match self.init {
+            Init::Uniform => Law::Uniform(1.0 / (fan_in as f64).sqrt()),
+            Init::HeNormal => Law::Constant(0.0),
+        };
+        self.parameter(name, &[width], law)
+    }
+
+    pub fn constant(&mut self, name: String, width: usize, value: f64) -> Result<()> {
+        self.parameter(name, &[width], Law::Constant(value))
+    }
+
+    pub fn statistic(&mut self, name: String, width: usize, value: f64) -> Result<()> {
+        let var = self.var(&name, &[width], Law::Constant(value))?;
+        self.statistics.insert(name, var);
+        Ok(())
+    }
+
+    fn parameter(&mut self, name: String, dims: &[usize], law: Law) -> Result<()> {
+        let var = self.var(&name, dims, law)?;
+        match self.parameters.insert(name.clone(), var) {
+            None => Ok(()),
+            Some(_) => Err(Error::config("name of a layer", name, "different names for layers side by side")),
+        }
+    }
+
+    fn var(&self, name: &str, dims: &[usize], law: Law) -> Result<Var> {
+        let tensor = match &self.source {
+            Source::Given(tensors) => given(tensors, name, dims)?,
+            Source::Drawn { seed, dtype, device } => match law {
+                Law::Uniform(bound) => {
+                    seed.named(name).uniform_tensor(dims, (-bound, bound), *dtype, device)?
+                }
+                Law::Normal(sd) => seed.named(name).normal_tensor(dims, (0.0, sd), *dtype, device)?,
+                Law::Constant(value) => Tensor::full(value, dims, device)?.to_dtype(*dtype)?,
+            },
+        };
+        Ok(Var::from_tensor(&tensor)?)
+    }
+}

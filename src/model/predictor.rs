@@ -1,0 +1,122 @@
+//! What is handed over when training is done: a network with its decision, in one file.
+
+use std::path::Path;
+
+use candle_core::{D, DType, Device, Tensor};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::net::Pass;
+use super::split::SplitNet;
+use crate::data::Dataset;
+use crate::error::{Error, Result, ensure_shape};
+use crate::tensor_file::TensorFile;
+
+/// How scores become decisions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Decision {
+    /// Class 1 where the single score exceeds the threshold, class 0 elsewhere.
+    Threshold(f64),
+    /// The class of the largest score.
+    Largest,
+    /// One yes or no per score, each with its own threshold.
+    Each(Vec<f64>),
+}
+
+/// A network with its decision and the names of its classes.
+///
+/// Checked by `tests/model.rs`.
+#[derive(Clone, Debug)]
+pub struct Predictor {
+    pub net: SplitNet,
+    pub decision: Decision,
+    /// Names of the classes, or of the scores if each is decided by itself.
+    pub classes: Vec<String>,
+}
+
+impl Predictor {
+    /// A network with a decision that fits its scores.
+    ///
+    /// Fails: `Shape` if the decision is for another number of scores, or there are not as many names as answers;
+    /// `Config` for a threshold that is NaN.
+    pub fn new<I>(net: SplitNet, decision: Decision, classes: I) -> Result<Predictor>
+    where
+        I: IntoIterator<Item: ToString>,
+    {
+        let classes: Vec<String> = classes.into_iter().map(|name| name.to_string()).collect();
+        let scores = net.head.output().iter().product::<usize>();
+        let (expected, answers, thresholds) = match &decision {
+            Decision::Threshold(t) => (1, 2, vec![*t]),
+            Decision::Largest => (scores.max(2), scores.max(2), Vec::new()),
+            Decision::Each(thresholds) => (thresholds.len(), thresholds.len(), thresholds.clone()),
+        };
+        ensure_shape("scores of a decision", expected, scores)?;
+        ensure_shape("names of a predictor's answers", answers, classes.len())?;
+        if thresholds.iter().any(|t| t.is_nan()) {
+            return Err(Error::config("threshold", f64::NAN, "a number; infinite is allowed"));
+        }
+        Ok(Predictor { net, decision, classes })
+    }
+
+    /// Answers for a batch, on its device: classes (n) u32, or yes and no (n, k) u8 if each score is decided by itself.
+    ///
+    /// Images may be u8. Fails: `Shape` if samples are not what the network takes.
+    pub fn predict(&self, x: &Tensor) -> Result<Tensor> {
+        let x = if x.dtype() == DType::U8 { (x.to_dtype(DType::F32)? / 255.0)? } else { x.clone() };
+        let dtype = self.net.bottom().first().map_or(x.dtype(), |var| var.dtype());
+        self.decide(&self.net.forward(&x.to_dtype(dtype)?, Pass::Eval)?.detach())
+    }
+
+    /// Answers for a whole set, a batch at a time.
+    pub fn predict_set(&self, data: &Dataset) -> Result<Tensor> {
+        self.decide(&self.net.scores_of(data)?)
+    }
+
+    fn decide(&self, s: &Tensor) -> Result<Tensor> {
+        Ok(match &self.decision {
+            Decision::Threshold(t) => s.gt(*t)?.to_dtype(DType::U32)?,
+            Decision::Largest => s.argmax(D::Minus1)?,
+            Decision::Each(thresholds) => {
+                let s = if s.rank() == 1 { s.unsqueeze(1)? } else { s.clone() };
+                let t = Tensor::new(thresholds.as_slice(), s.device())?.to_dtype(s.dtype())?;
+                s.broadcast_gt(&t)?
+            }
+        })
+    }
+
+    /// Writes network, decision and names to one file.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let mut file = self.net.to_file()?;
+        file.notes["decision"] = json!(self.decision);
+        file.notes["classes"] = json!(self.classes);
+        file.write(path)
+    }
+
+    /// Reads what [`save`](Predictor::save) wrote.
+    ///
+    /// Fails: `Io` if the file is missing, `Data` if it is damaged or no predictor.
+    pub fn load(path: impl AsRef<Path>, device: &Device) -> Result<Predictor> {
+        let path = path.as_ref();
+        let file = TensorFile::read(path, device)?;
+        let no_predictor = |e: serde_json::Error| {
+            Error::data(path, format!("is no predictor ({e}); Predictor::save writes one"))
+        };
+        let decision: Decision =
+            serde_json::from_value(file.notes["decision"].clone()).map_err(no_predictor)?;
+        let classes: Vec<String> =
+            serde_json::from_value(file.notes["classes"].clone()).map_err(no_predictor)?;
+        Predictor::new(super::file::network(path, &file)?, decision, classes)
+    }
+
+    /// Shows the network's shape and its decision.
+    pub fn evcxr_display(&self) {
+        let text = format!(
+            "{:?} → {:?} features → {:?}, {:?}",
+            self.net.phi.plan().input,
+            self.net.phi.output(),
+            self.net.head.output(),
+            self.decision
+        );
+        evcxr_runtime::mime_type("text/plain").text(text);
+    }
+}

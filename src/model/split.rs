@@ -1,0 +1,145 @@
+//! The split network: backbone, line, head.
+
+use candle_core::{DType, Device, Tensor, Var};
+
+use super::layer::Layer;
+use super::net::{Init, Net, Pass, Plan};
+use crate::data::Dataset;
+use crate::error::{Error, Result};
+use crate::seed::Seed;
+use crate::table::{Cell, Table};
+
+/// A backbone and a head; copies share parameters.
+///
+/// ```text
+/// z = phi(x)  (n, d)      s = head(z)  (n, k), or (n) for a single score
+/// ```
+/// Decoupled training needs the scores twice, with different gradients, from one pass through the backbone:
+/// [`last`](SplitNet::scores_for_last) sees constant features, [`bottom`](SplitNet::scores_for_bottom) a constant head. The
+/// sum of the two gradients is that of the joint loss. Checked by `tests/model.rs`.
+#[derive(Clone, Debug)]
+pub struct SplitNet {
+    pub phi: Net,
+    pub head: Net,
+}
+
+impl SplitNet {
+    /// A backbone by its plan, under a linear head with `scores` outputs.
+    ///
+    /// Fails: `Shape` unless the backbone ends in a vector, `Config` without a score.
+    pub fn new(phi: Plan, scores: usize, seed: Seed, device: &Device) -> Result<SplitNet> {
+        SplitNet::with_head(
+            phi,
+            vec![("".to_string(), Layer::Linear { width: scores, bias: true })],
+            seed,
+            DType::F32,
+            device,
+        )
+    }
+
+    /// A backbone by its plan under a head of any layers.
+    pub fn with_head(
+        phi: Plan,
+        head: Vec<(String, Layer)>,
+        seed: Seed,
+        dtype: DType,
+        device: &Device,
+    ) -> Result<SplitNet> {
+        let init = phi.init;
+        let phi = Net::new(phi, seed.named("phi"), dtype, device)?;
+        if phi.output().len() != 1 {
+            let expected = "a vector of features; end it with GlobalAveragePool or Flatten";
+            return Err(Error::shape("output of a backbone", expected, format!("{:?}", phi.output())));
+        }
+        // A head of torchvision's is drawn as a plain linear layer.
+        let init = if init == Init::HeNormal { Init::Uniform } else { init };
+        let plan = Plan { input: phi.output().to_vec(), layers: head, init };
+        let head = Net::new(plan, seed.named("head"), dtype, device)?;
+        Ok(SplitNet { phi, head })
+    }
+
+    /// Features of a batch. Shapes: `x` (n, …) → (n, d).
+    pub fn features(&self, x: &Tensor, pass: Pass) -> Result<Tensor> {
+        self.phi.forward(x, pass)
+    }
+
+    /// Scores of features. Shapes: `z` (n, d) → (n, k), or (n) for a single score.
+    pub fn scores(&self, z: &Tensor, pass: Pass) -> Result<Tensor> {
+        single(self.head.forward(z, pass)?)
+    }
+
+    /// Scores whose gradient reaches the head only: the features are taken as constants.
+    pub fn scores_for_last(&self, z: &Tensor, pass: Pass) -> Result<Tensor> {
+        self.scores(&z.detach(), pass)
+    }
+
+    /// Scores whose gradient reaches the backbone only: the head is taken as constant.
+    pub fn scores_for_bottom(&self, z: &Tensor, pass: Pass) -> Result<Tensor> {
+        single(self.head.forward_constant(z, pass)?)
+    }
+
+    /// Scores of a batch, straight through. Shapes: `x` (n, …) → (n, k) or (n).
+    pub fn forward(&self, x: &Tensor, pass: Pass) -> Result<Tensor> {
+        self.scores(&self.features(x, pass)?, pass)
+    }
+
+    /// Parameters of the backbone.
+    pub fn bottom(&self) -> Vec<Var> {
+        self.phi.vars()
+    }
+
+    /// Parameters of the head.
+    pub fn last(&self) -> Vec<Var> {
+        self.head.vars()
+    }
+
+    /// Features of a whole set in evaluation, a batch at a time.
+    pub fn features_of(&self, data: &Dataset) -> Result<Tensor> {
+        in_pieces(data, |x| Ok(self.features(x, Pass::Eval)?.detach()))
+    }
+
+    /// Scores of a whole set in evaluation, a batch at a time.
+    pub fn scores_of(&self, data: &Dataset) -> Result<Tensor> {
+        in_pieces(data, |x| Ok(self.forward(x, Pass::Eval)?.detach()))
+    }
+
+    /// A copy with parameters of its own.
+    pub fn copy(&self) -> Result<SplitNet> {
+        Ok(SplitNet { phi: self.phi.copy()?, head: self.head.copy()? })
+    }
+
+    /// Shows both sides of the line.
+    pub fn evcxr_display(&self) {
+        let row = |name: &str, net: &Net| {
+            let way = format!("{:?} → {:?}", net.plan().input, net.output());
+            vec![Cell::from(name), way.into(), net.size().into()]
+        };
+        let table = Table::new(&["side", "shape", "parameters"])
+            .row(row("bottom", &self.phi))
+            .and_then(|table| table.row(row("last", &self.head)));
+        if let Ok(table) = table {
+            table.evcxr_display();
+        }
+    }
+}
+
+/// One score per sample is a vector.
+fn single(s: Tensor) -> Result<Tensor> {
+    match s.dims() {
+        [_, 1] => Ok(s.squeeze(1)?),
+        _ => Ok(s),
+    }
+}
+
+/// Samples that pass through a network at once in evaluation: enough for speed, few enough for memory.
+const PIECE: usize = 256;
+
+fn in_pieces(data: &Dataset, f: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
+    let mut pieces = Vec::new();
+    for start in (0..data.n()).step_by(PIECE) {
+        let rows = PIECE.min(data.n() - start);
+        let piece = Dataset { x: data.x.narrow(0, start, rows)?, ..data.clone() };
+        pieces.push(f(&piece.inputs()?)?);
+    }
+    Ok(Tensor::cat(&pieces, 0)?)
+}

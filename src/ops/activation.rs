@@ -1,0 +1,145 @@
+//! Activations whose value and gradient are right everywhere.
+
+use candle_core::{Shape, Tensor};
+
+use super::host::{Candle, Kernel, Real, apply1, check, compute1, compute2};
+use super::parallel::{map, zip};
+use crate::error::Result;
+
+/// The larger of each number and zero.
+///
+/// ```text
+/// relu(x) = max(x, 0)        relu'(x) = 1 if x > 0, else 0
+/// ```
+/// Differs: candle's own has gradient 1 at 0. Shapes: any → the same. Cost: one pass each way. NaN passes through.
+/// Fails: `Config` unless f32 or f64; `Shape` if empty.
+/// Checked by `tests/ops/activation.rs::relu_has_gradient_zero_at_zero`.
+pub fn relu(x: &Tensor) -> Result<Tensor> {
+    check(&[("x of relu", x)])?;
+    if x.device().is_cpu() {
+        return Ok(apply1(Relu, x)?);
+    }
+    relu_by_tensors(x)
+}
+
+/// [`relu`] for every device, as tensor operations.
+///
+/// Checked by `tests/ops/activation.rs::relu_has_gradient_zero_at_zero`.
+pub fn relu_by_tensors(x: &Tensor) -> Result<Tensor> {
+    check(&[("x of relu", x)])?;
+    // NaN <= 0 is false, so NaN is kept.
+    Ok(x.le(0f64)?.where_cond(&x.zeros_like()?, x)?)
+}
+
+struct Relu;
+
+impl Kernel<1> for Relu {
+    const NAME: &'static str = "relu";
+
+    fn forward<T: Real>(&self, [x]: [&[T]; 1], [shape]: [&Shape; 1]) -> Candle<(Vec<T>, Shape)> {
+        Ok((map(x, |x| if x <= T::zero() { T::zero() } else { x }), shape.clone()))
+    }
+
+    fn backward(&self, _: [&Tensor; 1], result: &Tensor, grad: &Tensor) -> Candle<[Option<Tensor>; 1]> {
+        Ok([Some(compute2(ReluGrad, result, grad)?)])
+    }
+}
+
+struct ReluGrad;
+
+impl Kernel<2> for ReluGrad {
+    const NAME: &'static str = "relu-backward";
+
+    fn forward<T: Real>(&self, [y, g]: [&[T]; 2], [shape, _]: [&Shape; 2]) -> Candle<(Vec<T>, Shape)> {
+        Ok((zip(y, g, |y, g| if y <= T::zero() { T::zero() } else { g }), shape.clone()))
+    }
+}
+
+/// A smooth relative of ReLU that lets small negative numbers through.
+///
+/// ```text
+/// mish(x)  = x ω          ω = tanh(ln(1 + eˣ))
+/// mish'(x) = ω + x σ(x) (1 − ω²)
+/// ```
+/// Computed from e^−|x|, so that nothing overflows: mish(100) = 100, and mish(x) → 0 as x → −∞.
+/// Differs: candle-nn's overflows in f32 from x = 89. Shapes: any → the same. Cost: one exponential per number each way,
+/// in f64. NaN passes through. Fails: `Config` unless f32 or f64; `Shape` if empty.
+/// Checked by `tests/ops/activation.rs::mish_does_not_overflow`.
+pub fn mish(x: &Tensor) -> Result<Tensor> {
+    check(&[("x of mish", x)])?;
+    if x.device().is_cpu() {
+        return Ok(apply1(Mish, x)?);
+    }
+    mish_by_tensors(x)
+}
+
+/// [`mish`] for every device, as tensor operations.
+///
+/// Checked by `tests/ops/activation.rs::mish_does_not_overflow`.
+pub fn mish_by_tensors(x: &Tensor) -> Result<Tensor> {
+    check(&[("x of mish", x)])?;
+    // Each branch sees a number on its own side of 0, so neither overflows and the unused one adds 0 · finite.
+    // Below −1000 both forms are 0 in f64 as well.
+    let zeros = x.zeros_like()?;
+    let x = x.lt(-1000f64)?.where_cond(&zeros.affine(0.0, -1000.0)?, x)?;
+    let negative = x.le(0f64)?;
+    let positive_part = negative.where_cond(&zeros, &x)?;
+    let e = positive_part.neg()?.exp()?; // e^−x
+    let p = e.affine(2.0, 1.0)?;
+    let right = positive_part.mul(&p.div(&(&p + e.sqr()?.affine(2.0, 0.0)?)?)?)?;
+    let negative_part = negative.where_cond(&x, &zeros)?;
+    let e = negative_part.exp()?; // e^x
+    let p = (e.sqr()? + e.affine(2.0, 0.0)?)?;
+    let left = negative_part.mul(&p.div(&p.affine(1.0, 2.0)?)?)?;
+    Ok(negative.where_cond(&left, &right)?)
+}
+
+/// x clipped below, where mish is 0; then ω, 1 − ω² and σ(x), without cancellation.
+#[inline(always)]
+fn mish_parts(x: f64) -> (f64, f64, f64, f64) {
+    let x = if x < -1000.0 { -1000.0 } else { x };
+    let e = (-x.abs()).exp();
+    if x <= 0.0 {
+        let p = e * e + 2.0 * e;
+        let q = p + 2.0;
+        (x, p / q, 4.0 * (1.0 + e) * (1.0 + e) / (q * q), e / (1.0 + e))
+    } else {
+        let p = 1.0 + 2.0 * e;
+        let q = p + 2.0 * e * e;
+        (x, p / q, 4.0 * e * e * (p + e * e) / (q * q), 1.0 / (1.0 + e))
+    }
+}
+
+struct Mish;
+
+impl Kernel<1> for Mish {
+    const NAME: &'static str = "mish";
+
+    fn forward<T: Real>(&self, [x]: [&[T]; 1], [shape]: [&Shape; 1]) -> Candle<(Vec<T>, Shape)> {
+        let mish = |x: T| {
+            let (x, omega, _, _) = mish_parts(x.to_f64());
+            T::from_f64(x * omega)
+        };
+        Ok((map(x, mish), shape.clone()))
+    }
+
+    fn backward(&self, [x]: [&Tensor; 1], _: &Tensor, grad: &Tensor) -> Candle<[Option<Tensor>; 1]> {
+        Ok([Some((compute1(MishSlope, x)? * grad)?)])
+    }
+}
+
+struct MishSlope;
+
+impl Kernel<1> for MishSlope {
+    const NAME: &'static str = "mish-backward";
+
+    fn forward<T: Real>(&self, [x]: [&[T]; 1], [shape]: [&Shape; 1]) -> Candle<(Vec<T>, Shape)> {
+        let slope = |x: T| {
+            let (x, omega, rest, sigmoid) = mish_parts(x.to_f64());
+            // Far out the slope is 1; without the bound, ∞ · 0 would make it NaN.
+            let bounded = if x > 1000.0 { 1000.0 } else { x };
+            T::from_f64(omega + bounded * sigmoid * rest)
+        };
+        Ok((map(x, slope), shape.clone()))
+    }
+}

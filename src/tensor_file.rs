@@ -1,0 +1,70 @@
+//! Tensors and notes in one file: the safetensors format, read with suspicion and written whole or not at all.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use candle_core::{Device, Tensor};
+use safetensors::SafeTensors;
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::files::write_atomic;
+
+/// Key of our notes among the format's own.
+const NOTES: &str = "lastlayer";
+/// Larger files are no networks that this library makes.
+const MOST_BYTES: u64 = 8 << 30;
+
+/// Named tensors, and notes about them.
+#[derive(Clone, Debug, Default)]
+pub struct TensorFile {
+    pub tensors: BTreeMap<String, Tensor>,
+    /// What a reader needs besides the numbers; `Null` in files of other programs.
+    pub notes: Value,
+}
+
+impl TensorFile {
+    /// Writes the file; the same content gives the same bytes.
+    ///
+    /// Fails: `Io` if it cannot be written; an older file of that name is then still whole.
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let notes = HashMap::from([(NOTES.to_string(), self.notes.to_string())]);
+        let bytes = safetensors::serialize(&self.tensors, Some(notes))
+            .map_err(|e| Error::data(path, format!("the tensors cannot be written: {e}")))?;
+        write_atomic(path, &bytes)
+    }
+
+    /// Reads a file onto a device.
+    ///
+    /// Fails: `Io` if it is missing, `Data` if it is damaged or too large; sizes are checked before memory is taken.
+    pub fn read(path: impl AsRef<Path>, device: &Device) -> Result<TensorFile> {
+        let path = path.as_ref();
+        let hint = "check the path; `save` writes such files";
+        let length = std::fs::metadata(path).map_err(|e| Error::io(path, hint, e))?.len();
+        if length > MOST_BYTES {
+            return Err(Error::data(path, format!("has {length} bytes, more than any file we read")));
+        }
+        let bytes = std::fs::read(path).map_err(|e| Error::io(path, hint, e))?;
+        let damaged = |e: &dyn std::fmt::Display| {
+            Error::data(
+                path,
+                format!("is no safetensors file, or is damaged ({e}); save or download it again"),
+            )
+        };
+        // Reads the header alone, and checks it against the length of the file.
+        let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|e| damaged(&e))?;
+        let notes = header.metadata().as_ref().and_then(|notes| notes.get(NOTES));
+        let notes = notes.map(|text| serde_json::from_str(text)).transpose().map_err(|e| damaged(&e))?;
+        let tensors = candle_core::safetensors::load_buffer(&bytes, device).map_err(|e| damaged(&e))?;
+        Ok(TensorFile { tensors: tensors.into_iter().collect(), notes: notes.unwrap_or(Value::Null) })
+    }
+
+    /// The tensors below a prefix, without it.
+    pub fn below(&self, prefix: &str) -> BTreeMap<String, Tensor> {
+        let under = |(name, tensor): (&String, &Tensor)| {
+            Some((name.strip_prefix(prefix)?.to_string(), tensor.clone()))
+        };
+        self.tensors.iter().filter_map(under).collect()
+    }
+}

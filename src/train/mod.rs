@@ -1,0 +1,25 @@
+//! Training: one loop for every method, which only says what a step's loss is.
+//!
+//! ```text
+//! Trainer ── batch ──▶ your closure ── Step { losses, report } ──▶ backward, optimiser ──▶ History
+//!    └── checkpoint ◀─────────────────────────────────────────────────┘
+//! ```
+//! All randomness is addressed by seed and step, so a run that was killed and resumed ends in the same bytes as one that
+//! was not. Host: losses and reports are read once a step; everything else stays on the device.
+
+mod checkpoint;
+mod history;
+mod job;
+mod optimiser;
+mod schedule;
+mod step;
+mod sweep;
+mod trainer;
+
+pub use history::{Epoch, History};
+pub use job::Job;
+pub use optimiser::{Decay, Optimiser};
+pub use schedule::Schedule;
+pub use step::{Batch, Group, Step, Trainable};
+pub use sweep::{Sweep, SweepRun};
+pub use trainer::{Run, Stopped, Trainer};

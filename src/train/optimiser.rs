@@ -1,0 +1,134 @@
+//! Optimisers and the state they keep for each parameter.
+
+use candle_core::{Tensor, Var};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::ops::{AdamStep, SgdStep, adam_step, sgd_step};
+
+/// Rule by which a gradient becomes a step.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Optimiser {
+    /// Gradient descent, with momentum if it is not zero.
+    Sgd { momentum: f64, nesterov: bool },
+    /// Adam (Kingma and Ba 2015).
+    Adam { beta1: f64, beta2: f64, epsilon: f64 },
+}
+
+impl Optimiser {
+    /// Adam with its usual constants.
+    pub fn adam() -> Optimiser {
+        Optimiser::Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }
+    }
+
+    pub(super) fn check(self) -> Result<()> {
+        let share = |field: &str, value: f64| match (0.0..1.0).contains(&value) {
+            true => Ok(()),
+            false => Err(Error::config(field, value, "from 0, below 1")),
+        };
+        match self {
+            Optimiser::Sgd { momentum, nesterov } => {
+                share("momentum", momentum)?;
+                match nesterov && momentum == 0.0 {
+                    true => Err(Error::config("momentum", 0, "above 0 for Nesterov's form")),
+                    false => Ok(()),
+                }
+            }
+            Optimiser::Adam { beta1, beta2, epsilon } => {
+                share("beta1", beta1)?;
+                share("beta2", beta2)?;
+                match epsilon > 0.0 && epsilon.is_finite() {
+                    true => Ok(()),
+                    false => Err(Error::config("epsilon", epsilon, "a positive number")),
+                }
+            }
+        }
+    }
+}
+
+/// Weight decay, in either sense.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub enum Decay {
+    #[default]
+    None,
+    /// The gradient of (weight / 2) ‖θ‖² is added before the optimiser sees it.
+    Penalty(f64),
+    /// θ shrinks by rate · weight in each step, past the optimiser (AdamW).
+    Decoupled(f64),
+}
+
+impl Decay {
+    pub(super) fn check(self) -> Result<()> {
+        match self {
+            Decay::Penalty(weight) | Decay::Decoupled(weight) if !(weight >= 0.0 && weight.is_finite()) => {
+                Err(Error::config("weight decay", weight, "0 or more"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Weight, and whether it is decoupled.
+    fn parts(self) -> (f64, bool) {
+        match self {
+            Decay::None => (0.0, false),
+            Decay::Penalty(weight) => (weight, false),
+            Decay::Decoupled(weight) => (weight, true),
+        }
+    }
+}
+
+/// What an optimiser remembers of one parameter: a velocity, or two moments.
+#[derive(Clone, Debug)]
+pub(super) struct Memory {
+    pub slots: Vec<Var>,
+    /// Steps that the parameter has taken.
+    pub steps: usize,
+}
+
+impl Memory {
+    pub fn new(optimiser: Optimiser, var: &Var) -> Result<Memory> {
+        let slots = match optimiser {
+            Optimiser::Sgd { .. } => 1,
+            Optimiser::Adam { .. } => 2,
+        };
+        let zeros = (0..slots).map(|_| Ok(Var::from_tensor(&var.zeros_like()?)?));
+        Ok(Memory { slots: zeros.collect::<Result<_>>()?, steps: 0 })
+    }
+
+    /// Moves the parameter by one step.
+    pub fn step(
+        &mut self,
+        var: &Var,
+        gradient: &Tensor,
+        optimiser: Optimiser,
+        rate: f64,
+        decay: Decay,
+    ) -> Result<()> {
+        self.steps += 1;
+        let (weight_decay, decoupled) = decay.parts();
+        match (optimiser, &self.slots[..]) {
+            (Optimiser::Adam { beta1, beta2, epsilon }, [first, second]) => {
+                let step = AdamStep {
+                    lr: rate,
+                    beta1,
+                    beta2,
+                    eps: epsilon,
+                    weight_decay,
+                    decoupled,
+                    step: self.steps,
+                };
+                adam_step(var, gradient, first, second, &step)
+            }
+            (Optimiser::Sgd { momentum, nesterov }, [velocity]) => {
+                if decoupled {
+                    var.set(&(var.as_detached_tensor() * (1.0 - rate * weight_decay))?)?;
+                }
+                let weight_decay = if decoupled { 0.0 } else { weight_decay };
+                sgd_step(var, gradient, velocity, &SgdStep { lr: rate, momentum, nesterov, weight_decay })
+            }
+            _ => {
+                Err(Error::config("memory of the optimiser", self.slots.len(), "that of the same optimiser"))
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Studies: one run per configuration and seed, each with a record of its own.
+
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+use crate::progress::Progress;
+use crate::record::Record;
+use crate::seed::Seed;
+use crate::table::Table;
+
+/// A study: every configuration with every seed.
+///
+/// Runs whose record is already in the folder are not run again, so a study that was interrupted continues, and parts of
+/// it may run on several machines (`shard`) and be merged by copying their records into one folder.
+/// Checked by `tests/sweep.rs`.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    name: String,
+    folder: PathBuf,
+    configs: Vec<Map<String, Value>>,
+    seeds: Vec<Seed>,
+    shard: (usize, usize),
+    threads: usize,
+}
+
+/// One run of a study.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SweepRun {
+    /// Name of the record: the study's, the configuration and the seed.
+    pub name: String,
+    pub config: Map<String, Value>,
+    pub seed: Seed,
+}
+
+impl SweepRun {
+    /// A setting of this run as a number. Fails: `Config` if there is none of that name.
+    pub fn number(&self, key: &str) -> Result<f64> {
+        self.config.get(key).and_then(Value::as_f64).ok_or_else(|| self.no(key, "a number"))
+    }
+
+    /// A setting of this run as a word. Fails: `Config` if there is none of that name.
+    pub fn text(&self, key: &str) -> Result<&str> {
+        self.config.get(key).and_then(Value::as_str).ok_or_else(|| self.no(key, "a word"))
+    }
+
+    fn no(&self, key: &str, kind: &str) -> Error {
+        let known: Vec<&str> = self.config.keys().map(String::as_str).collect();
+        Error::config(format!("setting {key} as {kind}"), "not there", known.join(", "))
+    }
+}
+
+impl Sweep {
+    /// A study that keeps its records in a folder.
+    pub fn new(name: &str, folder: impl AsRef<Path>) -> Sweep {
+        Sweep {
+            name: name.to_string(),
+            folder: folder.as_ref().to_path_buf(),
+            configs: vec![Map::new()],
+            seeds: vec![Seed::new(0)],
+            shard: (0, 1),
+            threads: 1,
+        }
+    }
+
+    /// The seeds of every configuration.
+    pub fn seeds(mut self, seeds: impl IntoIterator<Item = u64>) -> Sweep {
+        self.seeds = seeds.into_iter().map(Seed::new).collect();
+        self
+    }
+
+    /// A setting with its values: every configuration so far with each of them.
+    pub fn vary<V: Into<Value> + Clone>(mut self, key: &str, values: &[V]) -> Sweep {
+        let with = |config: &Map<String, Value>, value: &V| {
+            let mut config = config.clone();
+            config.insert(key.to_string(), value.clone().into());
+            config
+        };
+        self.configs = self.configs.iter().flat_map(|c| values.iter().map(move |v| with(c, v))).collect();
+        self
+    }
+
+    /// Only every `n`-th run, beginning with number `i` from 0: one part of `n`.
+    pub fn shard(mut self, i: usize, n: usize) -> Sweep {
+        self.shard = (i, n);
+        self
+    }
+
+    /// Runs at the same time.
+    pub fn threads(mut self, threads: usize) -> Sweep {
+        self.threads = threads;
+        self
+    }
+
+    /// All runs of this part, in order.
+    ///
+    /// Fails: `Config` for a study without a run, or a part that is not one of `n`.
+    pub fn runs(&self) -> Result<Vec<SweepRun>> {
+        let (i, n) = self.shard;
+        if i >= n {
+            return Err(Error::config("shard", format!("{i}/{n}"), "i below n, from 0"));
+        }
+        let all = self.configs.iter().flat_map(|config| self.seeds.iter().map(move |seed| (config, *seed)));
+        let runs: Vec<SweepRun> = all
+            .map(|(config, seed)| {
+                let words = config.iter().map(|(key, value)| match value {
+                    Value::String(text) => format!("{key}-{text}"),
+                    other => format!("{key}-{other}"),
+                });
+                let parts: Vec<String> = [self.name.clone()]
+                    .into_iter()
+                    .chain(words)
+                    .chain([format!("seed-{}", seed.value())])
+                    .collect();
+                SweepRun { name: parts.join("_"), config: config.clone(), seed }
+            })
+            .collect();
+        if runs.is_empty() {
+            return Err(Error::config("study", &self.name, "at least one seed and one value per setting"));
+        }
+        Ok(runs.into_iter().skip(i).step_by(n).collect())
+    }
+
+    /// Runs what has no record yet; `run` gives the results of one, which are kept with its settings and seed.
+    ///
+    /// A run that fails does not end the others; the first failure is returned when all have ended. Results:
+    /// all records of the folder as a table.
+    pub fn run(
+        &self,
+        device: &str,
+        run: impl Fn(&SweepRun, Record) -> Result<Record> + Sync,
+    ) -> Result<Table> {
+        let runs = self.runs()?;
+        let file = |run: &SweepRun| self.folder.join(format!("{}.json", run.name));
+        let waiting: Vec<&SweepRun> = runs.iter().filter(|run| !file(run).exists()).collect();
+        if !waiting.is_empty() {
+            let progress = std::sync::Mutex::new(Progress::new(&self.name, waiting.len())?);
+            let one = |waiting: &&SweepRun| -> Result<()> {
+                let mut record = Record::start(&waiting.name, device).seed(waiting.seed);
+                for (key, value) in &waiting.config {
+                    record = record.config(key, value.clone());
+                }
+                run(waiting, record)?.save(&self.folder)?;
+                if let Ok(mut progress) = progress.lock() {
+                    progress.step(&waiting.name);
+                }
+                Ok(())
+            };
+            let results: Vec<Result<()>> = match self.threads {
+                0 | 1 => waiting.iter().map(one).collect(),
+                threads => rayon::ThreadPoolBuilder::new()
+                    .num_threads(threads)
+                    .build()
+                    .map_err(|e| Error::config("threads", threads, format!("fewer: {e}")))?
+                    .install(|| waiting.par_iter().map(one).collect()),
+            };
+            results.into_iter().collect::<Result<Vec<()>>>()?;
+        }
+        Record::load_dir(&self.folder)
+    }
+
+    /// Shows how many runs there are, and how many are done.
+    pub fn evcxr_display(&self) {
+        let text = match self.runs() {
+            Ok(runs) => {
+                let done =
+                    runs.iter().filter(|run| self.folder.join(format!("{}.json", run.name)).exists()).count();
+                format!("{}: {done} of {} runs done", self.name, runs.len())
+            }
+            Err(error) => error.to_string(),
+        };
+        evcxr_runtime::mime_type("text/plain").text(text);
+    }
+}

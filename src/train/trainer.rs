@@ -1,0 +1,388 @@
+//! The training loop.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use candle_core::{DType, Tensor};
+use serde::{Deserialize, Serialize};
+
+use super::checkpoint::State;
+use super::history::{Epoch, History};
+use super::optimiser::{Decay, Optimiser};
+use super::schedule::Schedule;
+use super::step::{Batch, Step, Trainable};
+use crate::data::{Batches, Dataset};
+use crate::error::{Error, Result};
+use crate::progress::{Progress, Show};
+use crate::seed::Seed;
+use crate::table::{Cell, Table};
+
+/// Settings of a run: `Trainer::adam(1e-3).epochs(10).seed(SEED).fit(&net, &data, |b| …)?`.
+///
+/// Checked by `tests/train.rs`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trainer {
+    pub optimiser: Optimiser,
+    /// Learning rate, before the schedule.
+    pub rate: f64,
+    pub schedule: Schedule,
+    /// Steps over which the rate rises from zero to what the schedule says.
+    pub warmup: usize,
+    pub decay: Decay,
+    /// Longest gradient, over all parameters together; a longer one is scaled down.
+    pub clip: Option<f64>,
+    pub epochs: usize,
+    pub batch: usize,
+    /// Batches in which every class has its share.
+    pub stratified: bool,
+    /// Epochs without a better validation after which the run ends.
+    pub patience: Option<usize>,
+    pub seed: Seed,
+    /// Seconds after which the run stops where it is.
+    #[serde(skip)]
+    pub max_seconds: Option<f64>,
+    /// Folder of the checkpoint. A run whose folder holds one continues from there.
+    #[serde(skip)]
+    pub folder: Option<PathBuf>,
+    /// Steps between checkpoints; 0 for the ends of epochs only.
+    #[serde(skip)]
+    pub every: usize,
+    /// Whether progress is shown.
+    #[serde(skip)]
+    pub show: bool,
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// All epochs are done.
+    Finished,
+    /// Validation did not improve for as long as patience allows.
+    NoImprovement,
+    /// The seconds are used up; the same call continues if there is a folder.
+    OutOfTime,
+    /// Somebody asked it to; the same call continues if there is a folder.
+    Asked,
+}
+
+/// What a run did.
+#[derive(Clone, Debug)]
+pub struct Run {
+    pub history: History,
+    pub steps: usize,
+    pub stopped: Stopped,
+    /// Epoch, from 1, and value of the best validation; its parameters are the ones that were kept.
+    pub best: Option<(usize, f64)>,
+    /// Seconds of this call.
+    pub seconds: f64,
+}
+
+/// Validation of an epoch: the higher, the better.
+type Validate<'a> = &'a mut dyn FnMut() -> Result<f64>;
+
+impl Trainer {
+    fn new(optimiser: Optimiser, rate: f64) -> Trainer {
+        Trainer {
+            optimiser,
+            rate,
+            schedule: Schedule::Constant,
+            warmup: 0,
+            decay: Decay::None,
+            clip: None,
+            epochs: 1,
+            batch: 64,
+            stratified: false,
+            patience: None,
+            seed: Seed::new(0),
+            max_seconds: None,
+            folder: None,
+            every: 0,
+            show: true,
+        }
+    }
+
+    /// Adam with its usual constants.
+    pub fn adam(rate: f64) -> Trainer {
+        Trainer::new(Optimiser::adam(), rate)
+    }
+
+    /// Adam with decoupled weight decay (AdamW).
+    pub fn adamw(rate: f64, weight_decay: f64) -> Trainer {
+        Trainer { decay: Decay::Decoupled(weight_decay), ..Trainer::adam(rate) }
+    }
+
+    /// Gradient descent with momentum.
+    pub fn sgd(rate: f64, momentum: f64) -> Trainer {
+        Trainer::new(Optimiser::Sgd { momentum, nesterov: false }, rate)
+    }
+
+    /// Passes over the data.
+    pub fn epochs(mut self, epochs: usize) -> Trainer {
+        self.epochs = epochs;
+        self
+    }
+
+    /// Samples per step.
+    pub fn batch(mut self, size: usize) -> Trainer {
+        self.batch = size;
+        self
+    }
+
+    /// Batches in which every class has its share.
+    pub fn stratified(mut self) -> Trainer {
+        self.stratified = true;
+        self
+    }
+
+    /// Seed of batches, dropout and noise.
+    pub fn seed(mut self, seed: Seed) -> Trainer {
+        self.seed = seed;
+        self
+    }
+
+    /// Learning rate over the run.
+    pub fn schedule(mut self, schedule: Schedule) -> Trainer {
+        self.schedule = schedule;
+        self
+    }
+
+    /// Steps over which the rate rises from zero.
+    pub fn warmup(mut self, steps: usize) -> Trainer {
+        self.warmup = steps;
+        self
+    }
+
+    /// Weight decay, in either sense.
+    pub fn decay(mut self, decay: Decay) -> Trainer {
+        self.decay = decay;
+        self
+    }
+
+    /// Longest gradient.
+    pub fn clip(mut self, length: f64) -> Trainer {
+        self.clip = Some(length);
+        self
+    }
+
+    /// Ends the run when validation has not improved for so many epochs.
+    pub fn patience(mut self, epochs: usize) -> Trainer {
+        self.patience = Some(epochs);
+        self
+    }
+
+    /// Stops after so many seconds.
+    pub fn max_seconds(mut self, seconds: f64) -> Trainer {
+        self.max_seconds = Some(seconds);
+        self
+    }
+
+    /// Keeps a checkpoint in a folder, every so many steps and after each epoch, and continues from it.
+    pub fn checkpoints(mut self, folder: impl AsRef<Path>, every: usize) -> Trainer {
+        (self.folder, self.every) = (Some(folder.as_ref().to_path_buf()), every);
+        self
+    }
+
+    /// Shows no progress.
+    pub fn silent(mut self) -> Trainer {
+        self.show = false;
+        self
+    }
+
+    /// Trains on a set; `step` gives the losses of a batch.
+    ///
+    /// Fails: `Config` for settings that cannot be, `Data` for a checkpoint of another run, `Solve` if a loss or a
+    /// gradient is not finite, which names the step and leaves the parameters as they were before it; and with what
+    /// `step` fails with.
+    pub fn fit<T: Trainable>(
+        &self,
+        model: &T,
+        data: &Dataset,
+        mut step: impl FnMut(&Batch) -> Result<Step>,
+    ) -> Result<Run> {
+        self.run(model, data, &mut step, None, &AtomicBool::new(false), &mut |_| ())
+    }
+
+    /// The same with a validation after each epoch, the higher the better: the parameters of the best epoch are kept.
+    pub fn fit_validated<T: Trainable>(
+        &self,
+        model: &T,
+        data: &Dataset,
+        mut step: impl FnMut(&Batch) -> Result<Step>,
+        mut validate: impl FnMut() -> Result<f64>,
+    ) -> Result<Run> {
+        self.run(model, data, &mut step, Some(&mut validate), &AtomicBool::new(false), &mut |_| ())
+    }
+
+    pub(super) fn run<T: Trainable>(
+        &self,
+        model: &T,
+        data: &Dataset,
+        step: &mut dyn FnMut(&Batch) -> Result<Step>,
+        mut validate: Option<Validate>,
+        stop: &AtomicBool,
+        tell: &mut dyn FnMut(&State),
+    ) -> Result<Run> {
+        self.check(validate.is_some())?;
+        let started = Instant::now();
+        let mut state = State::new(self, model, data)?;
+        if let Some(folder) = &self.folder {
+            state.resume(folder)?;
+        }
+        let per_epoch = data.n().div_ceil(self.batch);
+        let total = per_epoch * self.epochs;
+        let show = if self.show { Show::detect() } else { Show::Silent };
+        let mut progress = Progress::with("training", total.saturating_sub(state.step).max(1), show)?;
+        let mut batches = (usize::MAX, None);
+        let stopped = loop {
+            if state.step == total {
+                break Stopped::Finished;
+            }
+            if state.gave_up(self.patience) {
+                break Stopped::NoImprovement;
+            }
+            let out_of_time = self.max_seconds.is_some_and(|most| started.elapsed().as_secs_f64() >= most);
+            if out_of_time || stop.load(Ordering::Relaxed) {
+                self.keep(&state)?;
+                break if out_of_time { Stopped::OutOfTime } else { Stopped::Asked };
+            }
+            let (epoch, place) = (state.step / per_epoch, state.step % per_epoch);
+            if batches.0 != epoch {
+                batches = (epoch, Some(self.batches(data, epoch)?));
+            }
+            let Some(order) = &batches.1 else { break Stopped::Finished };
+            let batch = self.batch_of(order.get(place)?, state.step, epoch, total);
+            let rate = self.rate_at(state.step, epoch, total);
+            let reported = state.apply(step(&batch)?, rate, self)?;
+            progress.step(&reported);
+            if place + 1 == per_epoch {
+                self.end_epoch(&mut state, &mut validate)?;
+            }
+            if place + 1 == per_epoch || (self.every > 0 && state.step.is_multiple_of(self.every)) {
+                self.keep(&state)?;
+            }
+            tell(&state);
+        };
+        if matches!(stopped, Stopped::Finished | Stopped::NoImprovement) {
+            state.restore_best()?;
+        }
+        let best = state.best.as_ref().map(|best| (best.epoch, best.value));
+        let seconds = started.elapsed().as_secs_f64();
+        Ok(Run { history: state.history, steps: state.step, stopped, best, seconds })
+    }
+
+    fn batches(&self, data: &Dataset, epoch: usize) -> Result<Batches> {
+        let seed = self.seed.named("epoch").stream(epoch as u64);
+        if self.stratified {
+            data.stratified_batches(self.batch, seed)
+        } else {
+            data.batches(self.batch, seed)
+        }
+    }
+
+    fn batch_of(&self, data: Dataset, step: usize, epoch: usize, total: usize) -> Batch {
+        Batch {
+            x: data.x.clone(),
+            y: data.y.clone(),
+            a: data.a.clone(),
+            data,
+            step,
+            epoch,
+            progress: step as f64 / total as f64,
+            seed: self.seed.named("step").stream(step as u64),
+        }
+    }
+
+    fn rate_at(&self, step: usize, epoch: usize, total: usize) -> f64 {
+        let rise = if step < self.warmup { (step + 1) as f64 / self.warmup as f64 } else { 1.0 };
+        self.rate * rise * self.schedule.factor(step as f64 / total as f64, epoch)
+    }
+
+    fn end_epoch(&self, state: &mut State, validate: &mut Option<Validate>) -> Result<()> {
+        let mut values = state.means.take();
+        if let Some(validate) = validate {
+            let value = validate()?;
+            if !value.is_finite() {
+                let hint = "validation gave no finite number; look at what it computes".to_string();
+                return Err(Error::Solve {
+                    solver: "validation".into(),
+                    iters: state.step,
+                    residual: value,
+                    hint,
+                });
+            }
+            values.push(("validation".to_string(), value));
+            state.judge(value)?;
+        }
+        state.history.epochs.push(Epoch { steps: state.step, values });
+        Ok(())
+    }
+
+    fn keep(&self, state: &State) -> Result<()> {
+        self.folder.as_ref().map_or(Ok(()), |folder| state.save(folder))
+    }
+
+    fn check(&self, validated: bool) -> Result<()> {
+        if !(self.rate > 0.0 && self.rate.is_finite()) {
+            return Err(Error::config("learning rate", self.rate, "a positive number, such as 1e-3"));
+        }
+        if self.epochs == 0 || self.batch == 0 {
+            let got = format!("{} and {}", self.epochs, self.batch);
+            return Err(Error::config("epochs and batch size", got, "at least 1 each"));
+        }
+        if let Some(length) = self.clip.filter(|length| length.is_nan() || *length <= 0.0) {
+            return Err(Error::config("clip", length, "a positive length"));
+        }
+        if let Some(seconds) = self.max_seconds.filter(|seconds| seconds.is_nan() || *seconds < 0.0) {
+            return Err(Error::config("max_seconds", seconds, "0 or more"));
+        }
+        match self.patience {
+            Some(0) => return Err(Error::config("patience", 0, "at least 1 epoch")),
+            Some(_) if !validated => {
+                return Err(Error::config(
+                    "patience",
+                    "set",
+                    "only with fit_validated, which says what improves",
+                ));
+            }
+            _ => {}
+        }
+        self.optimiser.check()?;
+        self.decay.check()?;
+        self.schedule.check()
+    }
+
+    /// Shows the settings.
+    pub fn evcxr_display(&self) {
+        let rows = [
+            ("optimiser", format!("{:?}", self.optimiser)),
+            ("rate", self.rate.to_string()),
+            ("schedule", format!("{:?}", self.schedule)),
+            ("decay", format!("{:?}", self.decay)),
+            ("epochs", self.epochs.to_string()),
+            ("batch", self.batch.to_string()),
+            ("seed", self.seed.value().to_string()),
+        ];
+        let rows = rows.into_iter().map(|(name, value)| (name.to_string(), Cell::Text(value)));
+        Table::pairs("setting", "value", rows.collect()).evcxr_display();
+    }
+}
+
+impl Run {
+    /// Shows the history.
+    pub fn evcxr_display(&self) {
+        self.history.evcxr_display();
+    }
+}
+
+/// The number in a tensor that holds only one. Host: that number.
+pub(super) fn scalar(tensor: &Tensor) -> Result<f64> {
+    if tensor.elem_count() != 1 {
+        return Err(Error::shape(
+            "loss of a step",
+            "one number; take the mean",
+            format!("{:?}", tensor.dims()),
+        ));
+    }
+    Ok(tensor.flatten_all()?.to_dtype(DType::F64)?.to_vec1::<f64>()?[0])
+}

@@ -1,0 +1,86 @@
+//! Studies: every run once, in any order, on any number of threads and machines.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use lastlayer::error::Error;
+use lastlayer::record::Record;
+use lastlayer::train::{Sweep, SweepRun};
+
+fn sweep(folder: &std::path::Path) -> Sweep {
+    Sweep::new("study", folder).vary("rate", &[0.1, 0.01]).vary("loss", &["ce", "auc"]).seeds(0..3)
+}
+
+fn result(run: &SweepRun) -> f64 {
+    run.number("rate").unwrap() * 100.0 + run.seed.value() as f64
+}
+
+#[test]
+fn every_configuration_meets_every_seed_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let count = AtomicUsize::new(0);
+    let run = |run: &SweepRun, record: Record| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Ok(record.result("value", result(run)))
+    };
+    let table = sweep(folder.path()).run("cpu", run).unwrap();
+    assert_eq!((table.rows().len(), count.load(Ordering::Relaxed)), (12, 12));
+    // What has a record is not run again.
+    sweep(folder.path()).run("cpu", run).unwrap();
+    assert_eq!(count.load(Ordering::Relaxed), 12);
+    std::fs::remove_file(folder.path().join("study_loss-ce_rate-0.1_seed-2.json")).unwrap();
+    sweep(folder.path()).threads(4).run("cpu", run).unwrap();
+    assert_eq!(count.load(Ordering::Relaxed), 13);
+    let record = Record::load(folder.path().join("study_loss-ce_rate-0.1_seed-2.json")).unwrap();
+    assert_eq!(record.seed.unwrap().value(), 2);
+    assert_eq!(record.config["loss"], "ce");
+}
+
+#[test]
+fn shards_make_up_the_whole_and_merge_by_folder() {
+    let [whole, parts] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let run = |run: &SweepRun, record: Record| Ok(record.result("value", result(run)));
+    for i in 0..5 {
+        sweep(parts.path()).shard(i, 5).run("cpu", run).unwrap();
+    }
+    sweep(whole.path()).threads(2).run("cpu", run).unwrap();
+    let names = |folder: &std::path::Path| {
+        let mut names: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(whole.path()), names(parts.path()));
+    let sizes: Vec<usize> = (0..5).map(|i| sweep(whole.path()).shard(i, 5).runs().unwrap().len()).collect();
+    assert_eq!(sizes, [3, 3, 2, 2, 2]);
+}
+
+#[test]
+fn a_run_that_fails_does_not_end_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |run: &SweepRun, record: Record| match run.seed.value() {
+        1 => Err(Error::config("mine", "bad", "good")),
+        _ => Ok(record.result("value", 1.0)),
+    };
+    for threads in [1, 3] {
+        let failed = sweep(folder.path()).threads(threads).run("cpu", run);
+        assert!(failed.unwrap_err().to_string().contains("mine"));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 8);
+    }
+}
+
+#[test]
+fn studies_that_cannot_be_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let none: &[f64] = &[];
+    for sweep in [
+        sweep(folder.path()).seeds([]),
+        sweep(folder.path()).vary("empty", none),
+        sweep(folder.path()).shard(2, 2),
+        sweep(folder.path()).shard(0, 0),
+    ] {
+        assert!(matches!(sweep.runs(), Err(Error::Config { .. })));
+        assert!(sweep.run("cpu", |_, record| Ok(record)).is_err());
+    }
+    let run = &sweep(folder.path()).runs().unwrap()[0];
+    assert!(run.number("loss").is_err() && run.text("rate").is_err() && run.number("other").is_err());
+    assert_eq!(run.text("loss").unwrap(), "ce");
+}
