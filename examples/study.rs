@@ -11,7 +11,8 @@ fn main() -> Result<()> {
     let record = match row.as_str() {
         "measures" => measures()?,
         "critters" => critters()?,
-        other => return Err(Error::config("row", other, "measures, critters")),
+        "networks" => networks(folder)?,
+        other => return Err(Error::config("row", other, "measures, critters, networks")),
     };
     record.save(folder)?;
     Ok(())
@@ -166,4 +167,77 @@ fn critters() -> Result<Record> {
         record = record.result(&format!("cheeks_exact_fnr_{percent}"), irwin_hall_cdf(high - gap));
     }
     Ok(record.result("species_by_key", iid.species_by_key()?))
+}
+
+/// Images of each part in the study of networks, and the folder in which its peer finds them.
+const PARTS: [(Part, usize); 2] = [(Part::Train, 6000), (Part::Test, 40_000)];
+const IMAGES: &str = "target/networks";
+
+/// Three tasks on Critters with the small convolutional net, three seeds each; `examples/networks.py` is the peer, and
+/// finds the same images and labels as plain bytes.
+fn networks(_: &str) -> Result<Record> {
+    let device = Device::cuda_if_available(0)?;
+    let critters = Critters::new(Preset::Plain, SEED);
+    let mut record = Record::start("networks", lastlayer::kernel::device_name(&device)).seed(SEED);
+    let folder = std::path::Path::new(IMAGES);
+    let unwritable = |e| Error::io(folder, "check that the folder can be written", e);
+    std::fs::create_dir_all(folder).map_err(unwritable)?;
+    let mut parts = Vec::new();
+    for (part, n) in PARTS {
+        let data = critters.part(part, n, &device)?;
+        let write = |name: &str, bytes: Vec<u8>| {
+            std::fs::write(folder.join(format!("{}.{name}", part.name())), bytes).map_err(unwritable)
+        };
+        write("images", data.x.flatten_all()?.to_vec1::<u8>()?)?;
+        for task in TASKS {
+            write(task, task_of(&data, task)?.y.to_dtype(DType::U8)?.to_vec1::<u8>()?)?;
+        }
+        parts.push(data);
+    }
+    record = record
+        .config("channels", vec![32, 64, 128])
+        .config("epochs", EPOCHS)
+        .config("batch", 64)
+        .config("rate", 1e-3);
+    for task in TASKS {
+        let (train, test) = (task_of(&parts[0], task)?, task_of(&parts[1], task)?);
+        let (mut accuracies, mut seconds) = (Vec::new(), Vec::new());
+        for seed in 1..=3 {
+            let seed = Seed::new(seed);
+            let plan = zoo::conv_net(&[3, 32, 32], &[32, 64, 128])?;
+            let net = SplitNet::new(plan, train.k(), seed, &device)?;
+            let run = Trainer::adam(1e-3)
+                .epochs(EPOCHS)
+                .batch(64)
+                .seed(seed)
+                .schedule(Schedule::Cosine { floor: 0.0 })
+                .fit(&net, &train, |b| Ok(Step::new(cross_entropy(&net.forward(&b.x, b.pass())?, &b.y)?)))?;
+            let right = net.scores_of(&test)?.argmax(1)?.eq(&test.y)?.to_dtype(DType::F64)?;
+            accuracies.push(right.mean_all()?.to_scalar::<f64>()?);
+            seconds.push(run.seconds);
+            println!(
+                "{task}, {seed}: accuracy {:.4} in {:.0} s",
+                accuracies[accuracies.len() - 1],
+                run.seconds
+            );
+        }
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        record = record
+            .result(&format!("{task}_mean"), mean(&accuracies))
+            .result(&format!("{task}_seconds"), mean(&seconds))
+            .result(task, accuracies);
+    }
+    // The high-water mark of this process, as Linux tells it.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse::<f64>().ok());
+    Ok(peak.map_or(record.clone(), |kilobytes| record.result("peak_gib", kilobytes / (1 << 20) as f64)))
+}
+
+const TASKS: [&str; 3] = ["cheeks", "smile", "species"];
+const EPOCHS: usize = 14;
+
+fn task_of(data: &Dataset, task: &str) -> Result<Dataset> {
+    if task == "species" { Ok(data.clone()) } else { data.target(task) }
 }
