@@ -77,6 +77,6 @@ pub mod prelude {
     pub use crate::seed::Seed;
     pub use crate::table::{Cell, Table};
     pub use crate::train::{
-        Batch, Decay, Group, Job, Run, Schedule, Step, Stopped, Sweep, Trainable, Trainer,
+        Batch, Decay, Group, Job, Parameters, Run, Schedule, Step, Stopped, Sweep, Trainable, Trainer,
     };
 }

@@ -1,6 +1,8 @@
 //! Tensors and notes in one file: the safetensors format, read with suspicion and written whole or not at all.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use candle_core::{Device, Tensor};
@@ -12,8 +14,9 @@ use crate::files::write_atomic;
 
 /// Key of our notes among the format's own.
 const NOTES: &str = "lastlayer";
-/// Larger files are no networks that this library makes.
+/// Larger files and headers are no networks that this library makes.
 const MOST_BYTES: u64 = 8 << 30;
+const MOST_HEADER: u64 = 100 << 20;
 
 /// Named tensors, and notes about them.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +27,7 @@ pub struct TensorFile {
 }
 
 impl TensorFile {
-    /// Writes the file; the same content gives the same bytes.
+    /// Writes the file; the same content gives the same bytes. Host: all tensors.
     ///
     /// Fails: `Io` if it cannot be written; an older file of that name is then still whole.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
@@ -37,7 +40,8 @@ impl TensorFile {
 
     /// Reads a file onto a device.
     ///
-    /// Fails: `Io` if it is missing, `Data` if it is damaged or too large; sizes are checked before memory is taken.
+    /// Fails: `Io` if it is missing, `Data` if it is damaged or larger than 8 GiB. What is read is bounded by the length of
+    /// the file, whatever its header says. Host: the bytes of the file.
     pub fn read(path: impl AsRef<Path>, device: &Device) -> Result<TensorFile> {
         let path = path.as_ref();
         let hint = "check the path; `save` writes such files";
@@ -45,14 +49,22 @@ impl TensorFile {
         if length > MOST_BYTES {
             return Err(Error::data(path, format!("has {length} bytes, more than any file we read")));
         }
-        let bytes = std::fs::read(path).map_err(|e| Error::io(path, hint, e))?;
         let damaged = |e: &dyn std::fmt::Display| {
             Error::data(
                 path,
                 format!("is no safetensors file, or is damaged ({e}); save or download it again"),
             )
         };
-        // Reads the header alone, and checks it against the length of the file.
+        let mut file = File::open(path).map_err(|e| Error::io(path, hint, e))?;
+        let mut size = [0; 8];
+        file.read_exact(&mut size).map_err(|e| damaged(&e))?;
+        let header = u64::from_le_bytes(size);
+        if header > MOST_HEADER || header > length.saturating_sub(8) {
+            return Err(damaged(&format!("a header of {header} bytes in a file of {length}")));
+        }
+        let mut bytes = size.to_vec();
+        file.read_to_end(&mut bytes).map_err(|e| Error::io(path, hint, e))?;
+        // Checks that the header accounts for every byte of the file, before a tensor is made.
         let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|e| damaged(&e))?;
         let notes = header.metadata().as_ref().and_then(|notes| notes.get(NOTES));
         let notes = notes.map(|text| serde_json::from_str(text)).transpose().map_err(|e| damaged(&e))?;

@@ -85,6 +85,7 @@ const PARTS: &[&str] = &[
     "Missing",
     "Names",
     "Optimiser",
+    "Parameters",
     "Part",
     "Pass",
     "Plan",

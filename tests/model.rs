@@ -174,6 +174,13 @@ fn dropout_and_noise_act_in_training_only_and_by_the_seed() {
     assert_eq!(numbers(&net.forward(&x, Pass::Eval).unwrap()), vec![1.0; 4000]);
     assert_eq!(run(1), run(1));
     assert_ne!(run(1), run(2));
+    // The same layer on both sides of the line draws different numbers.
+    let drop = || vec![("drop".to_string(), Layer::Dropout { rate: 0.5 })];
+    let plan = Plan { input: vec![4000], layers: drop(), init: Init::Uniform };
+    let both = SplitNet::with_head(plan, drop(), SEED, DType::F64, &CPU).unwrap();
+    let kept = numbers(&both.forward(&x, Pass::Train(Seed::new(1))).unwrap());
+    let share = kept.iter().filter(|v| **v > 0.0).count() as f64 / 4000.0;
+    assert!((share - 0.25).abs() < 0.03, "{share}");
     let mean = run(1).iter().sum::<f64>() / 4000.0;
     // Kept entries are 4/3: variance 1/3 from dropping and 1/4 from noise; four standard errors.
     assert!((mean - 1.0).abs() < 4.0 * (7.0f64 / 12.0 / 4000.0).sqrt(), "{mean}");
@@ -340,6 +347,16 @@ fn a_predictor_decides_and_comes_back() {
     let predictor = Predictor::new(single.clone(), Decision::Threshold(threshold), ["no", "yes"]).unwrap();
     predictor.save(&path).unwrap();
     let back = Predictor::load(&path, &CPU).unwrap();
+    for extreme in [f64::INFINITY, f64::NEG_INFINITY, 1e-310, 0.1 + 0.2] {
+        let other = folder.path().join("extreme.safetensors");
+        Predictor::new(single.clone(), Decision::Threshold(extreme), ["no", "yes"])
+            .unwrap()
+            .save(&other)
+            .unwrap();
+        assert_eq!(Predictor::load(&other, &CPU).unwrap().decision, Decision::Threshold(extreme));
+    }
+    let spoiled = (&x * f64::NAN).unwrap();
+    assert!(matches!(back.predict(&spoiled), Err(Error::Data { .. })));
     let answers = back.predict(&x).unwrap().to_vec1::<u32>().unwrap();
     assert!(answers.iter().zip(&s).all(|(a, s)| (*a == 1) == (*s > threshold)), "strictly above");
     assert_eq!(answers, back.predict_set(&data).unwrap().to_vec1::<u32>().unwrap());
@@ -407,9 +424,10 @@ fn plans_that_cannot_be_are_refused() {
     ] {
         assert!(matches!(net(input, layer.clone()), Err(Error::Config { .. })), "{layer:?}");
     }
-    let twice = vec![("l".to_string(), Layer::Linear { width: 2, bias: true }); 2];
-    let plan = Plan { input: vec![2], layers: twice, init: Init::Uniform };
-    assert!(matches!(Net::new(plan, SEED, DType::F32, &CPU), Err(Error::Config { .. })));
+    for layer in [Layer::Linear { width: 2, bias: true }, Layer::Dropout { rate: 0.5 }] {
+        let plan = Plan { input: vec![2], layers: vec![("l".to_string(), layer); 2], init: Init::Uniform };
+        assert!(matches!(Net::new(plan, SEED, DType::F32, &CPU), Err(Error::Config { .. })));
+    }
     assert!(
         mlp(&[3]).is_err()
             && mlp(&[]).is_err()
@@ -421,5 +439,7 @@ fn plans_that_cannot_be_are_refused() {
     let image = Plan { layers: plan.layers[..3].to_vec(), ..plan };
     assert!(matches!(SplitNet::new(image, 2, SEED, &CPU), Err(Error::Shape { .. })));
     let net = SplitNet::new(mlp(&[3, 2]).unwrap(), 1, SEED, &CPU).unwrap();
-    assert!(matches!(net.forward(&input(&[4, 5], 1), Pass::Eval), Err(Error::Shape { .. })));
+    assert!(
+        net.forward(&input(&[4, 5], 1), Pass::Eval).unwrap_err().to_string().contains("build the network")
+    );
 }

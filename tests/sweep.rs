@@ -68,6 +68,39 @@ fn a_run_that_fails_does_not_end_the_others() {
 }
 
 #[test]
+fn runs_on_several_threads_train_as_on_one() {
+    use lastlayer::data::toy::arcs;
+    use lastlayer::loss::cross_entropy;
+    use lastlayer::model::{SplitNet, zoo};
+    use lastlayer::prelude::Device;
+    use lastlayer::train::{Step, Trainer};
+    let results = [1, 4].map(|threads| {
+        let folder = tempfile::tempdir().unwrap();
+        let train = |run: &SweepRun, record: Record| {
+            let data = arcs(200, 0.1, run.seed, &Device::Cpu)?;
+            let net = SplitNet::new(zoo::mlp(&[2, 64, 32])?, 2, run.seed, &Device::Cpu)?;
+            let trainer = Trainer::adam(run.number("rate")?).epochs(3).seed(run.seed).silent();
+            let done = trainer.fit(&net, &data, |b| {
+                let loss = cross_entropy(&net.forward(&b.x, b.pass())?, &b.y)?;
+                // Candle's own backward inside a step sees its own gradients.
+                assert!(loss.backward()?.get(&net.last()[0]).is_some());
+                Ok(Step::new(loss))
+            })?;
+            Ok(record.result("loss", done.history.values("loss")?))
+        };
+        let sweep =
+            Sweep::new("threads", folder.path()).vary("rate", &[0.01, 0.02]).seeds(0..4).threads(threads);
+        sweep.run("cpu", train).unwrap();
+        let losses = sweep.runs().unwrap().into_iter().map(|run| {
+            let record = Record::load(folder.path().join(format!("{}.json", run.name))).unwrap();
+            record.results["loss"].to_string()
+        });
+        losses.collect::<Vec<String>>()
+    });
+    assert_eq!(results[0], results[1]);
+}
+
+#[test]
 fn studies_that_cannot_be_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let none: &[f64] = &[];

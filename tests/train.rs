@@ -10,7 +10,7 @@ use lastlayer::model::zoo::{conv_net, mlp};
 use lastlayer::model::{Layer, Pass, SplitNet};
 use lastlayer::prelude::{DType, Device, Tensor, Var};
 use lastlayer::seed::Seed;
-use lastlayer::train::{Batch, Decay, Group, Optimiser, Run, Schedule, Step, Stopped, Trainer};
+use lastlayer::train::{Batch, Decay, Group, Optimiser, Parameters, Run, Schedule, Step, Stopped, Trainer};
 
 const CPU: Device = Device::Cpu;
 const SEED: Seed = Seed::new(12);
@@ -61,10 +61,14 @@ fn config<T: std::fmt::Debug>(result: Result<T>, words: &str) {
     }
 }
 
+fn parameters(groups: Vec<Group>) -> Parameters {
+    Parameters { groups, ..Parameters::default() }
+}
+
 /// One parameter θ with loss g·θ, whose gradient is g.
 fn line(trainer: &Trainer, start: f64, gradients: &'static [f64]) -> Vec<f64> {
     let theta = Var::new(&[start], &CPU).unwrap();
-    let group = vec![Group::new("all", vec![("theta".to_string(), theta.clone())])];
+    let group = parameters(vec![Group::new("all", vec![("theta".to_string(), theta.clone())])]);
     let x = Tensor::zeros((gradients.len(), 1), DType::F64, &CPU).unwrap();
     let y = Tensor::zeros(gradients.len(), DType::U32, &CPU).unwrap();
     let data = Dataset::new("line", x, y, ["only"]).unwrap();
@@ -189,10 +193,19 @@ fn each_group_follows_its_own_loss() {
     let (joint, split) = (train(false), train(true));
     let apart = joint.iter().zip(&split).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     assert!(apart < 1e-5, "{apart}");
-    let rates = vec![Group { rate: 0.0, ..Group::new("still", vec![("w".into(), net.last()[0].clone())]) }];
-    let before = numbers(&net.last()[0]);
-    trainer().epochs(1).fit(&rates, &data, step(&net)).unwrap();
-    assert_eq!(numbers(&net.last()[0]), before, "a rate of zero keeps a group still");
+    let before = (numbers(&net.bottom()[0]), numbers(&net.last()[0]));
+    let still = Parameters::of(&net).rate("last", 0.0).unwrap();
+    trainer().epochs(1).fit(&still, &data, step(&net)).unwrap();
+    assert_eq!(numbers(&net.last()[0]), before.1, "a rate of zero keeps a group still");
+    assert_ne!(numbers(&net.bottom()[0]), before.0);
+    let before = numbers(&net.bottom()[0]);
+    trainer().epochs(1).fit(&Parameters::of(&net).only("last").unwrap(), &data, step(&net)).unwrap();
+    assert_eq!(numbers(&net.bottom()[0]), before, "only the last layer was asked for");
+    config(Parameters::of(&net).rate("middle", 0.1), "bottom, last");
+    config(
+        trainer().fit(&Parameters::of(&net).rate("last", f64::NAN).unwrap(), &data, step(&net)),
+        "0 or more",
+    );
 }
 
 #[test]
@@ -215,6 +228,20 @@ fn the_best_epoch_is_kept_and_patience_ends_a_run() {
     );
     assert_eq!(state(&net), kept);
     assert_eq!(run.history.values("validation").unwrap()[2], 0.3);
+    // Out of time after the best epoch, its parameters are kept all the same.
+    let cut = self::net(4);
+    let (mut epochs, mut best) = (0, Vec::new());
+    let slow = || {
+        epochs += 1;
+        if epochs == 1 {
+            best = state(&cut);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(if epochs == 2 { 300 } else { 0 }));
+        Ok(-f64::from(epochs))
+    };
+    let run = trainer().epochs(9).max_seconds(0.25).fit_validated(&cut, &data, step(&cut), slow).unwrap();
+    assert_eq!((run.stopped, run.best), (Stopped::OutOfTime, Some((1, -1.0))));
+    assert_eq!(state(&cut), best);
     config(trainer().patience(2).fit(&net, &data, step(&net)), "fit_validated");
     config(trainer().patience(0).fit_validated(&net, &data, step(&net), || Ok(0.0)), "at least 1");
     let nan = trainer().fit_validated(&net, &data, step(&net), || Ok(f64::NAN));
@@ -230,7 +257,6 @@ fn a_run_continues_from_its_checkpoint_to_the_same_bytes() {
         let folder = tempfile::tempdir().unwrap();
         let steps = AtomicUsize::new(0);
         let run = |limit: usize| -> Result<(Run, Vec<f64>)> {
-            // Another start must not matter: everything comes from the checkpoint.
             let net = net(5);
             let mut inner = step(&net);
             let limited = |b: &Batch| {
@@ -308,18 +334,18 @@ fn checkpoints_of_other_runs_and_damaged_ones_are_refused() {
 
 #[test]
 fn a_loss_or_gradient_that_is_not_finite_names_the_step_and_spares_the_parameters() {
-    let (net, data) = (net(8), data());
-    let spoiled = |kind: usize| {
-        let inner = net.clone();
-        let mut last = Vec::new();
-        let net = net.clone();
-        let result = trainer().fit(&net.clone(), &data, |b| {
-            let loss = cross_entropy(&inner.forward(&b.x, b.pass())?, &b.y)?;
-            if b.step < 9 {
-                return Ok(Step::new(loss));
-            }
-            last = net.vars_now();
+    let data = data();
+    // Nine steps, and no more.
+    let nine = net(8);
+    let stop =
+        |b: &Batch| if b.step < 9 { step(&nine)(b) } else { Err(Error::config("step", "tenth", "nine")) };
+    config(trainer().fit(&nine, &data, stop), "nine");
+    for kind in 0..4 {
+        let net = net(8);
+        let result = trainer().fit(&net, &data, |b| {
+            let loss = cross_entropy(&net.forward(&b.x, b.pass())?, &b.y)?;
             Ok(match kind {
+                _ if b.step < 9 => Step::new(loss),
                 0 => Step::new((loss * f64::NAN)?),
                 1 => Step::new((loss * f64::INFINITY)?),
                 // √0 has no derivative: the value is finite, the gradient is not.
@@ -328,25 +354,10 @@ fn a_loss_or_gradient_that_is_not_finite_names_the_step_and_spares_the_parameter
             })
         });
         match result {
-            Err(error @ Error::Solve { .. }) => {
-                assert!(error.to_string().contains("step 10"), "{error}");
-                if kind < 3 {
-                    assert_eq!(net.vars_now(), last, "parameters moved");
-                }
-            }
+            Err(error @ Error::Solve { .. }) => assert!(error.to_string().contains("step 10"), "{error}"),
             other => panic!("{kind}: {other:?}"),
         }
-    };
-    (0..4).for_each(spoiled);
-}
-
-trait VarsNow {
-    fn vars_now(&self) -> Vec<f64>;
-}
-
-impl VarsNow for SplitNet {
-    fn vars_now(&self) -> Vec<f64> {
-        self.bottom().iter().chain(&self.last()).flat_map(|var| numbers(var)).collect()
+        assert_eq!(state(&net), state(&nine), "{kind}: parameters or statistics moved");
     }
 }
 
@@ -375,11 +386,11 @@ fn settings_that_cannot_be_are_refused() {
     config(fit(trainer().schedule(Schedule::Steps { every: 0, factor: 0.5 })), "at least 1");
     config(fit(trainer().schedule(Schedule::OneCycle { rise: 1.0, start: 0.1, floor: 0.0 })), "rise");
     config(fit(trainer().schedule(Schedule::Cosine { floor: f64::NAN })), "floor");
-    let empty = vec![Group::new("empty", vec![])];
+    let empty = parameters(vec![Group::new("empty", vec![])]);
     config(trainer().fit(&empty, &data, step(&net)), "leave the group out");
-    config(trainer().fit(&Vec::<Group>::new(), &data, step(&net)), "at least one");
+    config(trainer().fit(&parameters(vec![]), &data, step(&net)), "at least one");
     let var = net.last()[0].clone();
-    let twice = vec![Group::new("g", vec![("w".into(), var.clone()), ("w".into(), var)])];
+    let twice = parameters(vec![Group::new("g", vec![("w".into(), var.clone()), ("w".into(), var)])]);
     config(trainer().fit(&twice, &data, step(&net)), "differ");
     let inner = net.clone();
     config(
@@ -439,6 +450,18 @@ fn a_job_runs_beside_and_can_be_stopped_and_joined() {
     assert_eq!(rest.join().unwrap().stopped, Stopped::Finished);
     assert!(rest.ended());
     assert_eq!(state(&net), state(&whole));
+    config(Trainer::adam(0.0).spawn(net.clone(), data.clone(), step(&net)).map(|_| ()), "learning rate");
+    // A job that nobody holds any more ends.
+    let alive = std::sync::Arc::new(());
+    let inside = alive.clone();
+    let mut inner = step(&net);
+    drop(trainer().epochs(100_000).spawn(net.clone(), data.clone(), move |b| {
+        let _ = &inside;
+        inner(b)
+    }));
+    while std::sync::Arc::strong_count(&alive) > 1 {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
     let failing = trainer().spawn(net.clone(), data, |_| Err(Error::config("mine", "bad", "good"))).unwrap();
     config(failing.join(), "mine");
 }

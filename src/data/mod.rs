@@ -156,10 +156,7 @@ impl Dataset {
 
     /// Inputs as a network takes them: images as f32 in [0, 1], other numbers as they are.
     pub fn inputs(&self) -> Result<Tensor> {
-        match self.x.dtype() {
-            DType::U8 => Ok((self.x.to_dtype(DType::F32)? / 255.0)?),
-            _ => Ok(self.x.clone()),
-        }
+        numbers(&self.x)
     }
 
     /// Labels as numbers. Host: n integers.
@@ -202,6 +199,14 @@ impl Dataset {
             a,
             names: self.names.clone(),
         })
+    }
+}
+
+/// Bytes of images as f32 in [0, 1], other numbers as they are.
+pub(crate) fn numbers(x: &Tensor) -> Result<Tensor> {
+    match x.dtype() {
+        DType::U8 => Ok((x.to_dtype(DType::F32)? / 255.0)?),
+        _ => Ok(x.clone()),
     }
 }
 

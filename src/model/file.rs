@@ -51,20 +51,23 @@ impl SplitNet {
     ///
     /// The head is taken too if it has as many outputs; otherwise it stays as it was drawn. Returns whether it was taken.
     /// In Python: `safetensors.torch.save_file(torchvision.models.resnet18(weights="DEFAULT").state_dict(), path)`.
-    /// Fails: `Io`, `Data` or `Shape` if the file is missing, damaged or of another network; nothing is then changed.
+    /// They expect inputs with torchvision's means and standard deviations taken out, channel by channel.
+    /// Fails: `Io` or `Data` if the file is missing, damaged or of another network; nothing is then changed.
     pub fn load_torchvision(&self, path: impl AsRef<Path>) -> Result<bool> {
         let path = path.as_ref();
         let Some(var) = self.bottom().into_iter().chain(self.last()).next() else { return Ok(false) };
         let file = TensorFile::read(path, var.device())?;
         let head: BTreeMap<String, Tensor> = file.below("fc.");
-        let fits = self
-            .head
-            .parameters()
-            .iter()
-            .all(|(name, var)| head.get(name).is_some_and(|tensor| tensor.dims() == var.dims()));
-        self.phi.set(&file.tensors).map_err(|e| in_file(path, e))?;
+        let own = self.head.parameters();
+        let fits = !own.is_empty()
+            && own.iter().all(|(name, var)| head.get(name).is_some_and(|tensor| tensor.dims() == var.dims()));
+        // All is checked before anything is set.
+        let mut found = self.phi.fitting(&file.tensors).map_err(|e| in_file(path, e))?;
         if fits {
-            self.head.set(&head).map_err(|e| in_file(path, e))?;
+            found.extend(self.head.fitting(&head).map_err(|e| in_file(path, e))?);
+        }
+        for (var, tensor) in found {
+            var.set(&tensor)?;
         }
         Ok(fits)
     }

@@ -131,7 +131,12 @@ pub(super) fn build(
     builder: &mut Builder,
 ) -> Result<Vec<usize>> {
     let mut shape = shape.to_vec();
-    for (name, layer) in layers {
+    for (i, (name, layer)) in layers.iter().enumerate() {
+        // Names tell parameters and random numbers apart.
+        if layers[..i].iter().any(|(other, _)| other == name) {
+            let name = join(path, name);
+            return Err(Error::config("name of a layer", name, "different names for layers side by side"));
+        }
         shape = layer.build(&join(path, name), &shape, builder)?;
     }
     Ok(shape)

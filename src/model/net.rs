@@ -64,7 +64,7 @@ impl Net {
     /// Network by a plan, with these numbers.
     ///
     /// Fails: `Data` if a parameter is missing or not finite, `Shape` if one has another shape. Nothing is drawn first,
-    /// so a plan that asks for more memory than there is asks in vain.
+    /// so a plan that asks for more than the tensors hold costs nothing.
     pub fn from_tensors(plan: Plan, tensors: BTreeMap<String, Tensor>) -> Result<Net> {
         Net::build(plan, Source::Given(tensors))
     }
@@ -94,7 +94,11 @@ impl Net {
 
     fn run(&self, x: &Tensor, pass: Pass, constant: bool) -> Result<Tensor> {
         let sample = x.dims().get(1..).unwrap_or_default();
-        ensure_shape("samples for a network", &self.plan.input[..], sample)?;
+        if sample != self.plan.input {
+            let expected =
+                format!("{:?} (resize the samples, or build the network for theirs)", self.plan.input);
+            return Err(Error::shape("samples for a network", expected, format!("{sample:?}")));
+        }
         layer::forward(&self.plan.layers, "", x, &Weights { net: self, pass, constant })
     }
 
@@ -137,16 +141,20 @@ impl Net {
     ///
     /// Fails: `Data` if one is missing or not finite, `Shape` if one has another shape; nothing is then changed.
     pub fn set(&self, tensors: &BTreeMap<String, Tensor>) -> Result<()> {
-        let vars = || self.parameters.iter().chain(&self.statistics);
-        let mut found = Vec::new();
-        for (name, var) in vars() {
-            let tensor = given(tensors, name, var.dims())?;
-            found.push(tensor.to_dtype(var.dtype())?.to_device(var.device())?);
-        }
-        for ((_, var), tensor) in vars().zip(found) {
+        for (var, tensor) in self.fitting(tensors)? {
             var.set(&tensor)?;
         }
         Ok(())
+    }
+
+    /// Each parameter and statistic with the tensor it would be set to.
+    pub(super) fn fitting(&self, tensors: &BTreeMap<String, Tensor>) -> Result<Vec<(&Var, Tensor)>> {
+        let vars = self.parameters.iter().chain(&self.statistics);
+        vars.map(|(name, var)| {
+            let tensor = given(tensors, name, var.dims())?;
+            Ok((var, tensor.to_dtype(var.dtype())?.to_device(var.device())?))
+        })
+        .collect()
     }
 
     /// Number of trained numbers.

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use candle_core::{D, DType, Device, Tensor};
-use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::net::Pass;
 use super::split::SplitNet;
@@ -13,7 +12,7 @@ use crate::error::{Error, Result, ensure_shape};
 use crate::tensor_file::TensorFile;
 
 /// How scores become decisions.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
     /// Class 1 where the single score exceeds the threshold, class 0 elsewhere.
     Threshold(f64),
@@ -60,19 +59,22 @@ impl Predictor {
 
     /// Answers for a batch, on its device: classes (n) u32, or yes and no (n, k) u8 if each score is decided by itself.
     ///
-    /// Images may be u8. Fails: `Shape` if samples are not what the network takes.
+    /// Images may be u8; samples pass a few at a time. Fails: `Shape` if samples are not what the network takes, `Data` if
+    /// a score is not finite.
     pub fn predict(&self, x: &Tensor) -> Result<Tensor> {
-        let x = if x.dtype() == DType::U8 { (x.to_dtype(DType::F32)? / 255.0)? } else { x.clone() };
-        let dtype = self.net.bottom().first().map_or(x.dtype(), |var| var.dtype());
-        self.decide(&self.net.forward(&x.to_dtype(dtype)?, Pass::Eval)?.detach())
+        self.decide(&self.net.in_pieces(x, |x| self.net.forward(x, Pass::Eval))?)
     }
 
-    /// Answers for a whole set, a batch at a time.
+    /// Answers for a whole set.
     pub fn predict_set(&self, data: &Dataset) -> Result<Tensor> {
-        self.decide(&self.net.scores_of(data)?)
+        self.predict(&data.x)
     }
 
+    /// Host: one number, which tells whether a score is not finite.
     fn decide(&self, s: &Tensor) -> Result<Tensor> {
+        if (s * 0.0)?.sum_all()?.to_dtype(DType::F64)?.to_scalar::<f64>()? != 0.0 {
+            return Err(Error::data("scores", "one is not finite; look for such numbers in the input"));
+        }
         Ok(match &self.decision {
             Decision::Threshold(t) => s.gt(*t)?.to_dtype(DType::U32)?,
             Decision::Largest => s.argmax(D::Minus1)?,
@@ -87,7 +89,14 @@ impl Predictor {
     /// Writes network, decision and names to one file.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let mut file = self.net.to_file()?;
-        file.notes["decision"] = json!(self.decision);
+        let (kind, thresholds) = match &self.decision {
+            Decision::Threshold(t) => ("threshold", vec![*t]),
+            Decision::Largest => ("largest", Vec::new()),
+            Decision::Each(thresholds) => ("each", thresholds.clone()),
+        };
+        // As text with every digit, because JSON has no infinity.
+        let thresholds: Vec<String> = thresholds.iter().map(f64::to_string).collect();
+        file.notes["decision"] = json!({ "kind": kind, "thresholds": thresholds });
         file.notes["classes"] = json!(self.classes);
         file.write(path)
     }
@@ -98,13 +107,21 @@ impl Predictor {
     pub fn load(path: impl AsRef<Path>, device: &Device) -> Result<Predictor> {
         let path = path.as_ref();
         let file = TensorFile::read(path, device)?;
-        let no_predictor = |e: serde_json::Error| {
-            Error::data(path, format!("is no predictor ({e}); Predictor::save writes one"))
+        let no_predictor = || Error::data(path, "is no predictor; Predictor::save writes one");
+        let words = |value: &Value| -> Option<Vec<String>> {
+            value.as_array()?.iter().map(|word| Some(word.as_str()?.to_string())).collect()
         };
-        let decision: Decision =
-            serde_json::from_value(file.notes["decision"].clone()).map_err(no_predictor)?;
-        let classes: Vec<String> =
-            serde_json::from_value(file.notes["classes"].clone()).map_err(no_predictor)?;
+        let decision = &file.notes["decision"];
+        let thresholds = words(&decision["thresholds"]).ok_or_else(no_predictor)?;
+        let thresholds: Vec<f64> =
+            thresholds.iter().map(|t| t.parse()).collect::<Result<_, _>>().map_err(|_| no_predictor())?;
+        let decision = match (decision["kind"].as_str(), &thresholds[..]) {
+            (Some("threshold"), [t]) => Decision::Threshold(*t),
+            (Some("largest"), []) => Decision::Largest,
+            (Some("each"), _) => Decision::Each(thresholds),
+            _ => return Err(no_predictor()),
+        };
+        let classes = words(&file.notes["classes"]).ok_or_else(no_predictor)?;
         Predictor::new(super::file::network(path, &file)?, decision, classes)
     }
 

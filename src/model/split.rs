@@ -4,7 +4,7 @@ use candle_core::{DType, Device, Tensor, Var};
 
 use super::layer::Layer;
 use super::net::{Init, Net, Pass, Plan};
-use crate::data::Dataset;
+use crate::data::{Dataset, numbers};
 use crate::error::{Error, Result};
 use crate::seed::Seed;
 use crate::table::{Cell, Table};
@@ -60,12 +60,12 @@ impl SplitNet {
 
     /// Features of a batch. Shapes: `x` (n, …) → (n, d).
     pub fn features(&self, x: &Tensor, pass: Pass) -> Result<Tensor> {
-        self.phi.forward(x, pass)
+        self.phi.forward(x, side(pass, "phi"))
     }
 
     /// Scores of features. Shapes: `z` (n, d) → (n, k), or (n) for a single score.
     pub fn scores(&self, z: &Tensor, pass: Pass) -> Result<Tensor> {
-        single(self.head.forward(z, pass)?)
+        single(self.head.forward(z, side(pass, "head"))?)
     }
 
     /// Scores whose gradient reaches the head only: the features are taken as constants.
@@ -75,7 +75,7 @@ impl SplitNet {
 
     /// Scores whose gradient reaches the backbone only: the head is taken as constant.
     pub fn scores_for_bottom(&self, z: &Tensor, pass: Pass) -> Result<Tensor> {
-        single(self.head.forward_constant(z, pass)?)
+        single(self.head.forward_constant(z, side(pass, "head"))?)
     }
 
     /// Scores of a batch, straight through. Shapes: `x` (n, …) → (n, k) or (n).
@@ -95,12 +95,25 @@ impl SplitNet {
 
     /// Features of a whole set in evaluation, a batch at a time.
     pub fn features_of(&self, data: &Dataset) -> Result<Tensor> {
-        in_pieces(data, |x| Ok(self.features(x, Pass::Eval)?.detach()))
+        self.in_pieces(&data.x, |x| self.features(x, Pass::Eval))
     }
 
     /// Scores of a whole set in evaluation, a batch at a time.
     pub fn scores_of(&self, data: &Dataset) -> Result<Tensor> {
-        in_pieces(data, |x| Ok(self.forward(x, Pass::Eval)?.detach()))
+        self.in_pieces(&data.x, |x| self.forward(x, Pass::Eval))
+    }
+
+    /// Applies a function in evaluation to a few samples at a time, as numbers of the network's own type.
+    pub(super) fn in_pieces(&self, x: &Tensor, f: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
+        let n = x.dim(0)?;
+        let dtype = self.bottom().into_iter().chain(self.last()).next().map(|var| var.dtype());
+        let mut pieces = Vec::new();
+        for start in (0..n).step_by(PIECE) {
+            let piece = numbers(&x.narrow(0, start, PIECE.min(n - start))?)?;
+            let piece = dtype.map_or(Ok(piece.clone()), |dtype| piece.to_dtype(dtype))?;
+            pieces.push(f(&piece)?.detach());
+        }
+        Ok(Tensor::cat(&pieces, 0)?)
     }
 
     /// A copy with parameters of its own.
@@ -134,12 +147,10 @@ fn single(s: Tensor) -> Result<Tensor> {
 /// Samples that pass through a network at once in evaluation: enough for speed, few enough for memory.
 const PIECE: usize = 256;
 
-fn in_pieces(data: &Dataset, f: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
-    let mut pieces = Vec::new();
-    for start in (0..data.n()).step_by(PIECE) {
-        let rows = PIECE.min(data.n() - start);
-        let piece = Dataset { x: data.x.narrow(0, start, rows)?, ..data.clone() };
-        pieces.push(f(&piece.inputs()?)?);
+/// The randomness of one side: layers of the same name on both sides must not share it.
+fn side(pass: Pass, name: &str) -> Pass {
+    match pass {
+        Pass::Train(seed) => Pass::Train(seed.named(name)),
+        Pass::Eval => Pass::Eval,
     }
-    Ok(Tensor::cat(&pieces, 0)?)
 }

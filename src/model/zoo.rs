@@ -14,7 +14,7 @@ fn conv(width: usize, kernel: usize, stride: usize) -> Layer {
 
 /// Multi-layer perceptron: linear layers of these widths with a ReLU after each.
 ///
-/// `mlp(&[784, 256, 256])` reads samples of 784 numbers, of any shape, and gives 256 features.
+/// `mlp(&[784, 256, 256])` reads vectors of 784 numbers and gives 256 features; put `Flatten` first for images.
 /// Fails: `Config` unless there are at least two widths, all at least 1.
 pub fn mlp(widths: &[usize]) -> Result<Plan> {
     let [input, hidden @ ..] = widths else { return Err(too_few("widths of an MLP", widths)) };

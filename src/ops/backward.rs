@@ -24,9 +24,10 @@ thread_local! {
 /// are. Everything else is candle's; the numbers are the same. Shapes: `loss` any, usually a scalar → one gradient per
 /// variable, of its shape. Fails: as the operations do. Checked by `tests/ops/backward.rs`.
 pub fn backward(loss: &Tensor) -> Result<GradStore> {
-    let outer = TAKEN.replace(Some(HashMap::new()));
+    let taking = Taking(TAKEN.replace(Some(HashMap::new())));
     let grads = loss.backward();
-    let taken = TAKEN.replace(outer);
+    let taken = TAKEN.take();
+    drop(taking);
     let mut grads = grads?;
     for (id, gradient) in taken.into_iter().flatten() {
         let gradient = match grads.get_id(id) {
@@ -36,6 +37,15 @@ pub fn backward(loss: &Tensor) -> Result<GradStore> {
         grads.insert_id(id, gradient);
     }
     Ok(grads)
+}
+
+/// Puts back what an outer pass had taken, also if candle panics.
+struct Taking(Option<HashMap<TensorId, Tensor>>);
+
+impl Drop for Taking {
+    fn drop(&mut self) {
+        TAKEN.set(self.0.take());
+    }
 }
 
 /// What an operation tells candle of the gradient of its argument: nothing, if [`backward`] takes it.

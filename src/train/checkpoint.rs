@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use candle_core::{Tensor, Var};
+use candle_core::{DType, Tensor, Var};
 use serde::{Deserialize, Serialize};
 
 use super::history::{History, Means};
@@ -12,6 +12,7 @@ use super::step::{Group, Step, Trainable};
 use super::trainer::{Trainer, scalar};
 use crate::data::Dataset;
 use crate::error::{Error, Result, ensure_shape};
+use crate::seed::Seed;
 use crate::tensor_file::TensorFile;
 
 /// Name of the checkpoint in its folder.
@@ -28,7 +29,7 @@ pub(super) struct State {
     /// Everything that training changes, by name: parameters, statistics, memory of the optimiser.
     vars: BTreeMap<String, Var>,
     /// What the run is, to tell it from others.
-    identity: String,
+    identity: [String; 5],
 }
 
 /// The best validation so far, with the parameters and statistics of its epoch.
@@ -38,10 +39,41 @@ pub(super) struct Best {
     values: BTreeMap<String, Tensor>,
 }
 
+/// A number that tells a set from others: from its labels, and from the inputs of a few samples. Host: these.
+fn fingerprint(data: &Dataset) -> Result<u64> {
+    let mut seed = Seed::new(data.n() as u64);
+    for label in data.labels()? {
+        seed = seed.stream(u64::from(label));
+    }
+    for row in [0, data.n() / 3, data.n() / 2, data.n() - 1] {
+        let sample: Vec<f64> = data.x.get(row)?.flatten_all()?.to_dtype(DType::F64)?.to_vec1()?;
+        seed = sample.into_iter().fold(seed, |seed, value| seed.stream(value.to_bits()));
+    }
+    Ok(seed.value())
+}
+
+/// Length of all gradients together. The sum stays on the device; if it is too large for its type, it is taken in f64.
+fn length<'a>(gradients: impl Iterator<Item = &'a Tensor> + Clone) -> Result<f64> {
+    let squares = |wide: bool| -> Result<f64> {
+        let mut total: Option<Tensor> = None;
+        for gradient in gradients.clone() {
+            let gradient = if wide { gradient.to_dtype(DType::F64)? } else { gradient.clone() };
+            let own = gradient.sqr()?.sum_all()?.to_dtype(DType::F64)?;
+            total = Some(match total {
+                None => own,
+                Some(total) => (total + own)?,
+            });
+        }
+        total.map_or(Ok(0.0), |total| scalar(&total))
+    };
+    let narrow = squares(false)?;
+    Ok(if narrow.is_finite() { narrow } else { squares(true)? }.sqrt())
+}
+
 /// What a checkpoint says besides its tensors.
 #[derive(Serialize, Deserialize)]
 struct Notes {
-    identity: String,
+    identity: [String; 5],
     step: usize,
     history: History,
     means: Means,
@@ -51,7 +83,7 @@ struct Notes {
 }
 
 impl State {
-    pub fn new(trainer: &Trainer, model: &impl Trainable, data: &Dataset) -> Result<State> {
+    pub fn new(trainer: &Trainer, model: &impl Trainable, data: &Dataset, validated: bool) -> Result<State> {
         let groups = model.groups();
         let mut vars = BTreeMap::new();
         let mut memory = Vec::new();
@@ -59,6 +91,9 @@ impl State {
             if group.vars.is_empty() {
                 let allowed = "at least one parameter; leave the group out if nothing in it is trained";
                 return Err(Error::config(format!("parameters of group {}", group.name), "none", allowed));
+            }
+            if !(group.rate >= 0.0 && group.rate.is_finite()) {
+                return Err(Error::config(format!("rate of group {}", group.name), group.rate, "0 or more"));
             }
             let mut own = Vec::new();
             for (name, var) in &group.vars {
@@ -84,10 +119,19 @@ impl State {
         for (name, var) in model.statistics() {
             vars.insert(format!("value.statistics.{name}"), var);
         }
-        let shapes: Vec<String> = vars.iter().map(|(name, var)| format!("{name} {:?}", var.dims())).collect();
+        let shapes: Vec<String> =
+            vars.iter().map(|(name, var)| format!("{name} {:?} {:?}", var.dims(), var.dtype())).collect();
+        let factors: Vec<String> =
+            groups.iter().map(|g| format!("{} {} {}", g.name, g.rate, g.decay)).collect();
         let settings = serde_json::to_string(trainer)
             .map_err(|e| Error::config("trainer", e, "settings that can be written as JSON"))?;
-        let identity = format!("{settings} on {} samples: {}", data.n(), shapes.join(", "));
+        let identity = [
+            format!("trainer {settings}, {}", if validated { "validated" } else { "not validated" }),
+            format!("groups {}", factors.join(", ")),
+            format!("data {}, {:016x}", data.describe(), fingerprint(data)?),
+            format!("model {}", model.identity()),
+            format!("parameters {}", shapes.join(", ")),
+        ];
         let (history, means) = (History::default(), Means::default());
         Ok(State { step: 0, history, means, best: None, groups, memory, vars, identity })
     }
@@ -109,11 +153,13 @@ impl State {
             self.groups.iter().map(|group| vec![None; group.vars.len()]).collect();
         for (name, loss) in &step.losses {
             let label = name.as_ref().map_or("loss".to_string(), |name| format!("{name} loss"));
-            let value = scalar(loss)?;
-            if !value.is_finite() {
-                return Err(stop(format!("the {label}"), value));
-            }
-            report.push((label, value));
+            report.push((label, scalar(loss)?));
+        }
+        report.extend(step.report);
+        if let Some((name, value)) = report.iter().find(|(_, value)| !value.is_finite()) {
+            return Err(stop(format!("the reported {name}"), *value));
+        }
+        for (name, loss) in &step.losses {
             let store = crate::ops::backward(loss)?;
             let mut reached = false;
             for (group, slots) in self.groups.iter().zip(&mut gradients) {
@@ -138,14 +184,10 @@ impl State {
                 return Err(Error::config("loss of a step", "without a gradient", allowed));
             }
         }
-        let mut squares = 0.0;
-        for gradient in gradients.iter().flatten().flatten() {
-            squares += scalar(&gradient.sqr()?.sum_all()?)?;
+        let length = length(gradients.iter().flatten().flatten())?;
+        if !length.is_finite() {
+            return Err(stop("the length of the gradient".to_string(), length));
         }
-        if !squares.is_finite() {
-            return Err(stop("the gradient".to_string(), squares));
-        }
-        let length = squares.sqrt();
         let shrink = trainer.clip.map_or(1.0, |most| if length > most { most / length } else { 1.0 });
         for ((group, memory), slots) in self.groups.iter().zip(&mut self.memory).zip(gradients) {
             let decay = if group.decay { trainer.decay } else { super::Decay::None };
@@ -156,10 +198,6 @@ impl State {
                 }
                 memory.step(var, &gradient, trainer.optimiser, rate * group.rate, decay)?;
             }
-        }
-        report.extend(step.report);
-        if let Some((name, value)) = report.iter().find(|(_, value)| !value.is_finite()) {
-            return Err(stop(format!("the reported {name}"), *value));
         }
         report.iter().for_each(|(name, value)| self.means.add(name, *value));
         self.step = number;
@@ -178,6 +216,12 @@ impl State {
         }
         self.best = Some(Best { epoch: self.history.epochs.len() + 1, value, values });
         Ok(())
+    }
+
+    /// Running statistics as they are now, to put back if a step fails half way.
+    pub fn statistics(&self) -> Result<Vec<(Var, Tensor)>> {
+        let own = self.vars.iter().filter(|(name, _)| name.starts_with("value.statistics."));
+        own.map(|(_, var)| Ok((var.clone(), var.copy()?))).collect()
     }
 
     pub fn gave_up(&self, patience: Option<usize>) -> bool {
@@ -218,7 +262,7 @@ impl State {
 
     /// Continues from the checkpoint in a folder, if there is one.
     ///
-    /// Fails: `Data` if it is damaged, or of another network, set or trainer; nothing is then changed.
+    /// Fails: `Data` if it is damaged, or of another model, set or trainer; nothing is then changed.
     pub fn resume(&mut self, folder: &Path) -> Result<()> {
         let path = folder.join(FILE);
         let Some(var) = self.vars.values().next().filter(|_| path.exists()) else { return Ok(()) };
@@ -231,8 +275,8 @@ impl State {
                 format!("is the checkpoint of another run: {why}; remove it or choose another folder"),
             )
         };
-        if notes.identity != self.identity {
-            return Err(other(format!("it was\n  {}\nand this is\n  {}", notes.identity, self.identity)));
+        if let Some((was, is)) = notes.identity.iter().zip(&self.identity).find(|(was, is)| was != is) {
+            return Err(other(format!("it has {was} where this run has {is}")));
         }
         let mut found = Vec::new();
         for (name, var) in &self.vars {

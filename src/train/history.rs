@@ -40,12 +40,17 @@ impl History {
         let epochs: Vec<f64> = (1..=self.epochs.len()).map(|e| e as f64).collect();
         let list: Result<Vec<Curve>> =
             names.iter().map(|name| Ok(Curve::new(name, &epochs, &self.values(name)?))).collect();
-        Ok(curves(&list?)?.labels("epoch", "mean over the epoch"))
+        Ok(curves(&list?)?.labels("epoch", "value"))
     }
 
     /// All values, one epoch a row.
     pub fn table(&self) -> Result<Table> {
-        let names: Vec<String> = self.epochs.first().map(Epoch::names).unwrap_or_default();
+        let mut names: Vec<String> = Vec::new();
+        for name in self.epochs.iter().flat_map(Epoch::names) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
         let mut table = Table::new(&[vec!["epoch".to_string(), "steps".to_string()], names.clone()].concat());
         for (i, epoch) in self.epochs.iter().enumerate() {
             let value = |name: &String| {

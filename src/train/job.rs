@@ -1,7 +1,7 @@
 //! Training in the background, so that a notebook stays alive.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use super::history::History;
@@ -13,78 +13,95 @@ use crate::error::{Error, Result};
 /// A run on a thread of its own: look with [`poll`](Job::poll), end it with [`stop`](Job::stop), take the result with
 /// [`join`](Job::join).
 ///
-/// The network is shared with the thread: scores that you compute meanwhile are those of the step at hand. Copies are
-/// handles of the same run. Checked by `tests/train.rs`.
+/// The network is shared with the thread, which moves its parameters one after the other: what you compute with it
+/// meanwhile may mix two steps. Copies are handles of the same run, and when the last of them goes, the run is asked to
+/// end. Checked by `tests/train.rs`.
 #[derive(Clone)]
 pub struct Job {
-    shared: Arc<Shared>,
+    handle: Arc<Handle>,
 }
 
+/// What all copies of a job share.
+struct Handle {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<Result<Run>>>>,
+    total: usize,
+}
+
+/// What job and thread share.
+#[derive(Default)]
 struct Shared {
     stop: AtomicBool,
-    seen: Mutex<(usize, History)>,
-    handle: Mutex<Option<JoinHandle<Result<Run>>>>,
-    total: usize,
+    step: AtomicUsize,
+    history: Mutex<History>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The content of a lock, also if a thread panicked while it held it.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Trainer {
     /// Starts training in the background. No progress is shown; [`Job::poll`] tells it.
     ///
-    /// Fails: `Io` if no thread can be started. What goes wrong in training is the result of [`Job::join`].
+    /// Fails: `Config` for settings that cannot be, `Io` if no thread can be started. What goes wrong in training is the
+    /// result of [`Job::join`].
     pub fn spawn<T: Trainable + Send + 'static>(
         &self,
         model: T,
         data: Dataset,
         mut step: impl FnMut(&Batch) -> Result<Step> + Send + 'static,
     ) -> Result<Job> {
-        let total = data.n().div_ceil(self.batch.max(1)) * self.epochs;
-        let shared = Arc::new(Shared {
-            stop: AtomicBool::new(false),
-            seen: Mutex::new((0, History::default())),
-            handle: Mutex::new(None),
-            total,
-        });
+        self.check(false)?;
+        let total = data.n().div_ceil(self.batch) * self.epochs;
+        let shared = Arc::new(Shared::default());
         let (trainer, inside) = (self.clone().silent(), shared.clone());
         let work = move || {
             trainer.run(&model, &data, &mut step, None, &inside.stop, &mut |state| {
-                *inside.seen.lock().unwrap_or_else(PoisonError::into_inner) =
-                    (state.step, state.history.clone());
+                inside.step.store(state.step, Ordering::Relaxed);
+                let mut seen = locked(&inside.history);
+                let known = seen.epochs.len();
+                seen.epochs.extend_from_slice(&state.history.epochs[known..]);
             })
         };
-        let handle = std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name("training".to_string())
             .spawn(work)
             .map_err(|e| Error::io("training", "no thread could be started; train with fit instead", e))?;
-        *shared.handle.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle);
-        Ok(Job { shared })
+        Ok(Job { handle: Arc::new(Handle { shared, thread: Mutex::new(Some(thread)), total }) })
     }
 }
 
 impl Job {
     /// Steps done so far, and the history of finished epochs.
     pub fn poll(&self) -> (usize, History) {
-        self.shared.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        (self.handle.shared.step.load(Ordering::Relaxed), locked(&self.handle.shared.history).clone())
     }
 
     /// Whether the thread has ended.
     pub fn ended(&self) -> bool {
-        let handle = self.shared.handle.lock().unwrap_or_else(PoisonError::into_inner);
-        handle.as_ref().is_none_or(JoinHandle::is_finished)
+        locked(&self.handle.thread).as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Asks the run to end after the step at hand; with a folder for checkpoints it can be continued.
     pub fn stop(&self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
+        self.handle.shared.stop.store(true, Ordering::Relaxed);
     }
 
     /// Waits for the end and gives the result, once.
     ///
     /// Fails: with what training failed with, `Config` if the result was taken before.
     pub fn join(&self) -> Result<Run> {
-        let handle = self.shared.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let handle =
-            handle.ok_or_else(|| Error::config("result of a job", "taken", "one call of join per job"))?;
-        handle.join().unwrap_or_else(|_| {
+        let thread = locked(&self.handle.thread).take();
+        let thread =
+            thread.ok_or_else(|| Error::config("result of a job", "taken", "one call of join per job"))?;
+        thread.join().unwrap_or_else(|_| {
             let hint = "the step's own code panicked; run it with fit to see where".to_string();
             Err(Error::Solve { solver: "training".into(), iters: self.poll().0, residual: f64::NAN, hint })
         })
@@ -98,9 +115,13 @@ impl Job {
                 epoch.values.iter().map(|(name, value)| format!("{name} {value:.4}")).collect();
             format!("; epoch {}: {}", history.epochs.len(), words.join(", "))
         });
-        let state = if self.ended() { "ended" } else { "running" };
+        let state = match (self.ended(), steps == self.handle.total) {
+            (false, _) => "running",
+            (true, true) => "finished",
+            (true, false) => "ended early, join tells why",
+        };
         let text =
-            format!("training {state}: {steps}/{} steps{}", self.shared.total, last.unwrap_or_default());
+            format!("training, {state}: {steps}/{} steps{}", self.handle.total, last.unwrap_or_default());
         evcxr_runtime::mime_type("text/plain").text(text);
     }
 }

@@ -5,7 +5,8 @@
 //!    └── checkpoint ◀─────────────────────────────────────────────────┘
 //! ```
 //! All randomness is addressed by seed and step, so a run that was killed and resumed ends in the same bytes as one that
-//! was not. Host: losses and reports are read once a step; everything else stays on the device.
+//! was not. Host: the losses and the length of the gradient are read in each step, the whole state when it is saved;
+//! everything else stays on the device.
 
 mod checkpoint;
 mod history;
@@ -20,6 +21,6 @@ pub use history::{Epoch, History};
 pub use job::Job;
 pub use optimiser::{Decay, Optimiser};
 pub use schedule::Schedule;
-pub use step::{Batch, Group, Step, Trainable};
+pub use step::{Batch, Group, Parameters, Step, Trainable};
 pub use sweep::{Sweep, SweepRun};
 pub use trainer::{Run, Stopped, Trainer};

@@ -26,12 +26,20 @@ impl Group {
 }
 
 /// What can be trained: groups of parameters, and statistics that are kept along with them.
+///
+/// Everything that a step changes must be among these, also what a closure keeps for itself (a moving average, a dual
+/// variable): only then does a run that was stopped continue as if it had not been.
 pub trait Trainable {
     fn groups(&self) -> Vec<Group>;
 
     /// Numbers that change in training without a gradient, such as running means.
     fn statistics(&self) -> Vec<(String, Var)> {
         Vec::new()
+    }
+
+    /// What tells the model from another with parameters of the same names and shapes.
+    fn identity(&self) -> String {
+        String::new()
     }
 }
 
@@ -46,6 +54,10 @@ impl Trainable for Net {
 
     fn statistics(&self) -> Vec<(String, Var)> {
         named(Net::statistics(self))
+    }
+
+    fn identity(&self) -> String {
+        format!("{:?}", self.plan())
     }
 }
 
@@ -64,11 +76,63 @@ impl Trainable for SplitNet {
         };
         below("bottom", &self.phi).chain(below("last", &self.head)).collect()
     }
+
+    fn identity(&self) -> String {
+        format!("{:?} under {:?}", self.phi.plan(), self.head.plan())
+    }
 }
 
-impl Trainable for Vec<Group> {
+/// Parameters grouped as you like: `Parameters::of(&net).rate("bottom", 0.1)?`.
+#[derive(Clone, Debug, Default)]
+pub struct Parameters {
+    pub groups: Vec<Group>,
+    pub statistics: Vec<(String, Var)>,
+    pub identity: String,
+}
+
+impl Parameters {
+    /// The groups of a model, with its statistics.
+    pub fn of(model: &impl Trainable) -> Parameters {
+        Parameters { groups: model.groups(), statistics: model.statistics(), identity: model.identity() }
+    }
+
+    /// The same with another factor on the learning rate of a group. Fails: `Config` if there is no such group.
+    pub fn rate(mut self, group: &str, factor: f64) -> Result<Parameters> {
+        self.group(group)?.rate = factor;
+        Ok(self)
+    }
+
+    /// The same without weight decay in a group. Fails: `Config` if there is no such group.
+    pub fn without_decay(mut self, group: &str) -> Result<Parameters> {
+        self.group(group)?.decay = false;
+        Ok(self)
+    }
+
+    /// Only this group; the others stay as they are. Fails: `Config` if there is no such group.
+    pub fn only(mut self, group: &str) -> Result<Parameters> {
+        self.group(group)?;
+        self.groups.retain(|g| g.name == group);
+        Ok(self)
+    }
+
+    fn group(&mut self, name: &str) -> Result<&mut Group> {
+        let known: Vec<String> = self.groups.iter().map(|g| g.name.clone()).collect();
+        let found = self.groups.iter_mut().find(|g| g.name == name);
+        found.ok_or_else(|| Error::config("group", name, known.join(", ")))
+    }
+}
+
+impl Trainable for Parameters {
     fn groups(&self) -> Vec<Group> {
-        self.clone()
+        self.groups.clone()
+    }
+
+    fn statistics(&self) -> Vec<(String, Var)> {
+        self.statistics.clone()
+    }
+
+    fn identity(&self) -> String {
+        self.identity.clone()
     }
 }
 

@@ -1,8 +1,9 @@
 //! Studies: one run per configuration and seed, each with a record of its own.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use rayon::prelude::*;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
@@ -136,7 +137,7 @@ impl Sweep {
         let file = |run: &SweepRun| self.folder.join(format!("{}.json", run.name));
         let waiting: Vec<&SweepRun> = runs.iter().filter(|run| !file(run).exists()).collect();
         if !waiting.is_empty() {
-            let progress = std::sync::Mutex::new(Progress::new(&self.name, waiting.len())?);
+            let progress = Mutex::new(Progress::new(&self.name, waiting.len())?);
             let one = |waiting: &&SweepRun| -> Result<()> {
                 let mut record = Record::start(&waiting.name, device).seed(waiting.seed);
                 for (key, value) in &waiting.config {
@@ -148,15 +149,25 @@ impl Sweep {
                 }
                 Ok(())
             };
-            let results: Vec<Result<()>> = match self.threads {
-                0 | 1 => waiting.iter().map(one).collect(),
-                threads => rayon::ThreadPoolBuilder::new()
-                    .num_threads(threads)
-                    .build()
-                    .map_err(|e| Error::config("threads", threads, format!("fewer: {e}")))?
-                    .install(|| waiting.par_iter().map(one).collect()),
-            };
-            results.into_iter().collect::<Result<Vec<()>>>()?;
+            let next = AtomicUsize::new(0);
+            let results: Mutex<Vec<(usize, Result<()>)>> = Mutex::default();
+            // Threads of their own, not the pool that operations share: a thread of the pool that waits in one run's
+            // operation would begin another run inside it.
+            std::thread::scope(|scope| {
+                for _ in 0..self.threads.clamp(1, waiting.len()) {
+                    scope.spawn(|| {
+                        loop {
+                            let i = next.fetch_add(1, Ordering::Relaxed);
+                            let Some(run) = waiting.get(i) else { break };
+                            let result = one(run);
+                            results.lock().unwrap_or_else(PoisonError::into_inner).push((i, result));
+                        }
+                    });
+                }
+            });
+            let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+            results.sort_by_key(|(i, _)| *i);
+            results.into_iter().try_for_each(|(_, result)| result)?;
         }
         Record::load_dir(&self.folder)
     }

@@ -192,8 +192,8 @@ impl Trainer {
     /// Trains on a set; `step` gives the losses of a batch.
     ///
     /// Fails: `Config` for settings that cannot be, `Data` for a checkpoint of another run, `Solve` if a loss or a
-    /// gradient is not finite, which names the step and leaves the parameters as they were before it; and with what
-    /// `step` fails with.
+    /// gradient is not finite, which names the step and leaves parameters and statistics as they were before it; and
+    /// with what `step` fails with.
     pub fn fit<T: Trainable>(
         &self,
         model: &T,
@@ -225,7 +225,7 @@ impl Trainer {
     ) -> Result<Run> {
         self.check(validate.is_some())?;
         let started = Instant::now();
-        let mut state = State::new(self, model, data)?;
+        let mut state = State::new(self, model, data, validate.is_some())?;
         if let Some(folder) = &self.folder {
             state.resume(folder)?;
         }
@@ -253,7 +253,12 @@ impl Trainer {
             let Some(order) = &batches.1 else { break Stopped::Finished };
             let batch = self.batch_of(order.get(place)?, state.step, epoch, total);
             let rate = self.rate_at(state.step, epoch, total);
-            let reported = state.apply(step(&batch)?, rate, self)?;
+            let statistics = state.statistics()?;
+            let reported = step(&batch).and_then(|step| state.apply(step, rate, self)).or_else(|error| {
+                // The forward pass of a step that failed has already moved them.
+                statistics.iter().try_for_each(|(var, tensor)| var.set(tensor))?;
+                Err(error)
+            })?;
             progress.step(&reported);
             if place + 1 == per_epoch {
                 self.end_epoch(&mut state, &mut validate)?;
@@ -263,9 +268,8 @@ impl Trainer {
             }
             tell(&state);
         };
-        if matches!(stopped, Stopped::Finished | Stopped::NoImprovement) {
-            state.restore_best()?;
-        }
+        // A run that will be continued does so from its checkpoint, whatever the parameters are now.
+        state.restore_best()?;
         let best = state.best.as_ref().map(|best| (best.epoch, best.value));
         let seconds = started.elapsed().as_secs_f64();
         Ok(Run { history: state.history, steps: state.step, stopped, best, seconds })
@@ -322,7 +326,7 @@ impl Trainer {
         self.folder.as_ref().map_or(Ok(()), |folder| state.save(folder))
     }
 
-    fn check(&self, validated: bool) -> Result<()> {
+    pub(super) fn check(&self, validated: bool) -> Result<()> {
         if !(self.rate > 0.0 && self.rate.is_finite()) {
             return Err(Error::config("learning rate", self.rate, "a positive number, such as 1e-3"));
         }
@@ -361,6 +365,7 @@ impl Trainer {
             ("decay", format!("{:?}", self.decay)),
             ("epochs", self.epochs.to_string()),
             ("batch", self.batch.to_string()),
+            ("warm-up, clip, patience", format!("{}, {:?}, {:?}", self.warmup, self.clip, self.patience)),
             ("seed", self.seed.value().to_string()),
         ];
         let rows = rows.into_iter().map(|(name, value)| (name.to_string(), Cell::Text(value)));
