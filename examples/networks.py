@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 TASKS = {"cheeks": 2, "smile": 2, "species": 12}
-EPOCHS, BATCH, RATE = 14, 64, 1e-3
+EPOCHS, BATCH, RATE = 14, 64, 1e-2
 FOLDER = Path("target/networks")
 
 
@@ -34,12 +34,18 @@ def labels(part, task):
     return torch.from_numpy(np.fromfile(FOLDER / f"{part}.{task}", np.uint8)).long()
 
 
+def one_cycle(progress, rise=0.25, start=0.04, floor=0.0):
+    """From `start` to 1 and down to `floor`, both as half a cosine."""
+    a, b, at = (start, 1.0, progress / rise) if progress < rise else (1.0, floor, (progress - rise) / (1 - rise))
+    return b + (a - b) * 0.5 * (1 + math.cos(math.pi * at))
+
+
 def train(task, seed, x, y):
     torch.manual_seed(seed)
     model = net(TASKS[task])
     optimiser = torch.optim.Adam(model.parameters(), lr=RATE)
     steps = EPOCHS * math.ceil(len(y) / BATCH)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda s: 0.5 * (1 + math.cos(math.pi * s / steps)))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: one_cycle(step / steps))
     for _ in range(EPOCHS):
         for rows in torch.randperm(len(y)).split(BATCH):
             loss = nn.functional.cross_entropy(model(x[rows].float() / 255), y[rows])

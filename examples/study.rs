@@ -198,7 +198,7 @@ fn networks(_: &str) -> Result<Record> {
         .config("channels", vec![32, 64, 128])
         .config("epochs", EPOCHS)
         .config("batch", 64)
-        .config("rate", 1e-3);
+        .config("rate", RATE);
     for task in TASKS {
         let (train, test) = (task_of(&parts[0], task)?, task_of(&parts[1], task)?);
         let (mut accuracies, mut seconds) = (Vec::new(), Vec::new());
@@ -206,11 +206,11 @@ fn networks(_: &str) -> Result<Record> {
             let seed = Seed::new(seed);
             let plan = zoo::conv_net(&[3, 32, 32], &[32, 64, 128])?;
             let net = SplitNet::new(plan, train.k(), seed, &device)?;
-            let run = Trainer::adam(1e-3)
+            let run = Trainer::adam(RATE)
                 .epochs(EPOCHS)
                 .batch(64)
                 .seed(seed)
-                .schedule(Schedule::Cosine { floor: 0.0 })
+                .schedule(Schedule::OneCycle { rise: 0.25, start: 0.04, floor: 0.0 })
                 .fit(&net, &train, |b| Ok(Step::new(cross_entropy(&net.forward(&b.x, b.pass())?, &b.y)?)))?;
             let right = net.scores_of(&test)?.argmax(1)?.eq(&test.y)?.to_dtype(DType::F64)?;
             accuracies.push(right.mean_all()?.to_scalar::<f64>()?);
@@ -237,6 +237,7 @@ fn networks(_: &str) -> Result<Record> {
 
 const TASKS: [&str; 3] = ["cheeks", "smile", "species"];
 const EPOCHS: usize = 14;
+const RATE: f64 = 1e-2;
 
 fn task_of(data: &Dataset, task: &str) -> Result<Dataset> {
     if task == "species" { Ok(data.clone()) } else { data.target(task) }

@@ -1,4 +1,4 @@
-//! Losses on scores, finite at any score, each the mean over its entries.
+//! Losses on scores, each the mean over its entries; finite where plain formulas overflow.
 
 use candle_core::{D, DType, Tensor};
 

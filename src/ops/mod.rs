@@ -3,7 +3,7 @@
 //! | file | what lives there | why not candle's |
 //! |---|---|---|
 //! | [`conv`] | [`conv2d`] | backward 10 times as slow |
-//! | [`pool`] | [`max_pool2d`], [`avg_pool2d`], [`global_avg_pool`] | gradients wrong at ties, at odd sizes, and where windows overlap |
+//! | [`pool`] | [`max_pool2d`], [`avg_pool2d`], [`global_avg_pool`] | gradients wrong by the window's share, at odd sizes, and no overlapping windows |
 //! | [`norm`], [`running`] | [`batch_norm`], [`batch_norm_relu`]; [`Running`], the statistics they keep | many passes over memory |
 //! | [`block`] | [`conv_block`]: convolution, batch norm, ReLU and max pooling at once | every result between them costs three passes in candle's backward |
 //! | [`activation`] | [`relu`], [`mish`] | gradient 1 at 0; overflow |
