@@ -1,7 +1,7 @@
 """Makes data/tables/*.csv.gz, the tables of `bundled`, from scikit-learn's copies.
 
-    python3 -m venv /tmp/tables && /tmp/tables/bin/pip install scikit-learn==1.7.2
-    /tmp/tables/bin/python scripts/tables.py
+    python3 -m venv .venv && .venv/bin/pip install scikit-learn==1.7.2
+    .venv/bin/python scripts/tables.py
 """
 
 import csv
