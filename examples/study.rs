@@ -11,7 +11,7 @@ fn main() -> Result<()> {
     let record = match row.as_str() {
         "measures" => measures()?,
         "critters" => critters()?,
-        "networks" => networks(folder)?,
+        "networks" => networks()?,
         other => return Err(Error::config("row", other, "measures, critters, networks")),
     };
     record.save(folder)?;
@@ -175,7 +175,7 @@ const IMAGES: &str = "target/networks";
 
 /// Three tasks on Critters with the small convolutional net, three seeds each; `examples/networks.py` is the peer, and
 /// finds the same images and labels as plain bytes.
-fn networks(_: &str) -> Result<Record> {
+fn networks() -> Result<Record> {
     let device = Device::cuda_if_available(0)?;
     let critters = Critters::new(Preset::Plain, SEED);
     let mut record = Record::start("networks", lastlayer::kernel::device_name(&device)).seed(SEED);

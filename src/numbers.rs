@@ -8,6 +8,12 @@ use ndarray::{ArrayBase, Data, Dimension};
 
 use crate::error::Result;
 
+/// Whether every number of a tensor is finite. Host: one number; the rest stays on the device.
+pub(crate) fn all_finite(x: &Tensor) -> Result<bool> {
+    // 0 · x is zero for every finite number and NaN for all others, so one sum tells.
+    Ok((x * 0.0)?.sum_all()?.to_dtype(DType::F64)?.to_scalar::<f64>()? == 0.0)
+}
+
 /// Anything that can be read as a list of f64, with the shape it came in.
 ///
 /// Integers beyond 2^53 are rounded to the nearest f64; a claim is 1 if it holds and 0 if not.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::layer::{self, Named};
 use crate::error::{Error, Result, ensure_shape};
+use crate::numbers::all_finite;
 use crate::seed::Seed;
 use crate::table::{Cell, Table};
 
@@ -194,14 +195,13 @@ fn missing(name: &str) -> Error {
     Error::config("parameter", name, "one of the network's own")
 }
 
-/// The tensor of this name and shape, all finite. Host: one number.
+/// The tensor of this name and shape, all finite.
 fn given(tensors: &BTreeMap<String, Tensor>, name: &str, dims: &[usize]) -> Result<Tensor> {
     let Some(tensor) = tensors.get(name) else {
         return Err(Error::data("parameters", format!("there is no {name}; they are of another network")));
     };
     ensure_shape(name, dims, tensor.dims())?;
-    // 0 · x is zero for every finite number and NaN for all others.
-    if (tensor * 0.0)?.sum_all()?.to_dtype(DType::F64)?.to_scalar::<f64>()? != 0.0 {
+    if !all_finite(tensor)? {
         return Err(Error::data("parameters", format!("{name} holds a number that is not finite")));
     }
     Ok(tensor.clone())

@@ -9,6 +9,7 @@ use super::net::Pass;
 use super::split::SplitNet;
 use crate::data::Dataset;
 use crate::error::{Error, Result, ensure_shape};
+use crate::numbers::all_finite;
 use crate::tensor_file::TensorFile;
 
 /// How scores become decisions.
@@ -70,9 +71,8 @@ impl Predictor {
         self.predict(&data.x)
     }
 
-    /// Host: one number, which tells whether a score is not finite.
     fn decide(&self, s: &Tensor) -> Result<Tensor> {
-        if (s * 0.0)?.sum_all()?.to_dtype(DType::F64)?.to_scalar::<f64>()? != 0.0 {
+        if !all_finite(s)? {
             return Err(Error::data("scores", "one is not finite; look for such numbers in the input"));
         }
         Ok(match &self.decision {
