@@ -143,6 +143,33 @@ def step(net):
     return {f"{net}-step": (ours, peer)}, {"peer": f"PyTorch {torch}", "threads": 2, "type": "f32"}
 
 
+def row_threshold():
+    """The smooth threshold of a million scores to twelve digits, against scipy's brentq on the same function (1 minute)."""
+    ours, peer, said = race("threshold")
+    mine, theirs = (float(program["threshold"]) for program in said)
+    if not abs(mine - theirs) <= 1e-10:
+        sys.exit(f"the two answers differ: {mine!r} here and {theirs!r} in scipy")
+    config = {"peer": "scipy.optimize.brentq", "scores": 1_000_000, "threshold": mine}
+    return {"threshold": (ours, peer)}, config | {"passes": int(said[0]["passes"]), "peer_passes": int(said[1]["passes"])}
+
+
+def row_ico_step():
+    """Training steps with implicit thresholds, against the cross-entropy step of the same net (3 minutes)."""
+    env = {**os.environ, "RUSTFLAGS": kernel.rustflags(), "RAYON_NUM_THREADS": "2"}
+    rounds = [printed(cargo_bench("ico"), env) for _ in range(3)]
+    names = ("adjoint", "adjoint_50", "two_backward", "two_backward_50", "method2")
+    timings, config = {}, {"peer": "cross entropy on the same net", "threads": 2, "type": "f32"}
+    for net in ("mlp", "conv"):
+        ce = [float(said[f"{net}_ce"]) for said in rounds]
+        config[f"{net}_ce_ms"] = 1e3 * statistics.median(ce)
+        for name in names:
+            ours = [float(said[f"{net}_{name}"]) for said in rounds]
+            timings[f"ico-step-{net}-{name.replace('_', '-')}"] = (ours, ce)
+            # Of the same program, so that a slow minute counts for both.
+            config[f"{net}_{name}_ratio"] = statistics.median(a / b for a, b in zip(ours, ce))
+    return timings, config
+
+
 ROWS = {
     "kernel": row_kernel,
     "figure": row_figure,
@@ -150,20 +177,26 @@ ROWS = {
     "critters": row_critters,
     "conv-step": row_conv_step,
     "mlp-step": row_mlp_step,
+    "threshold": row_threshold,
+    "ico-step": row_ico_step,
 }
 
 
 def race(name, rounds=5, arguments=(), peers=PEERS, env=None):
     """Runs benches/NAME.rs and benches/NAME.py in turn: seconds of both, and all that the last runs said."""
     env = {**os.environ, "RUSTFLAGS": kernel.rustflags(), **(env or {})}
-    triple = kernel.host_triple(kernel.real_tool("rustc"))
-    ours = ["cargo", "bench", "-q", "--profile", "dev", "--target", triple, "--bench", name]
+    ours = cargo_bench(name)
     peer = [str(setup.python(peers)), str(ROOT / "benches" / f"{name}.py"), *arguments]
     subprocess.run([*ours, "--no-run"], cwd=ROOT, env=env, check=True)
     ours += ["--", *arguments]
     rounds = [(printed(ours, env), printed(peer, os.environ)) for _ in range(rounds)]
     seconds = [[float(said[side]["seconds"]) for said in rounds] for side in (0, 1)]
     return *seconds, rounds[-1]
+
+
+def cargo_bench(name):
+    triple = kernel.host_triple(kernel.real_tool("rustc"))
+    return ["cargo", "bench", "-q", "--profile", "dev", "--target", triple, "--bench", name]
 
 
 def printed(command, env):

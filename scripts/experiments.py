@@ -54,11 +54,11 @@ def kernel_uncured(folder=RECORDS):
     return across_cells("uncured", save)
 
 
-def study(row):
-    """Runs a row of examples/study.rs, which writes the record itself."""
+def study(row, *words):
+    """Runs a row of examples/study, which writes the record itself."""
     env = {**os.environ, "RUSTFLAGS": kernel.rustflags()}
     triple = kernel.host_triple(kernel.real_tool("rustc"))
-    command = ["cargo", "run", "-q", "--target", triple, "--example", "study", "--", row, str(RECORDS)]
+    command = ["cargo", "run", "-q", "--target", triple, "--example", "study", "--", row, str(RECORDS), *words]
     subprocess.run(command, cwd=ROOT, env=env, check=True)
 
 
@@ -80,7 +80,36 @@ def networks():
     subprocess.run([setup.python(torch), ROOT / "examples" / "networks.py", RECORDS], cwd=ROOT, check=True)
 
 
-ROWS = {"kernel-uncured": kernel_uncured, "measures": measures, "critters": critters, "networks": networks}
+def parts():
+    """SHARD=i/n runs one part of a study of many runs; copy the records below target/<row> together to merge them."""
+    shard = os.environ.get("SHARD")
+    return ["--shard", shard] if shard else []
+
+
+def rate_gaussians():
+    """Every rate method on three Gaussian tasks with a known optimum, five seeds (20 minutes)."""
+    study("rate-gaussians", "--threads", "2", *parts())
+
+
+def rate_critters():
+    """Rate methods on three attributes of Critters, against their ceilings (25 minutes)."""
+    study("rate-critters", *parts())
+
+
+def rate_adult():
+    """Fairness constraints on UCI Adult, which LASTLAYER_DATA must hold (20 minutes)."""
+    study("rate-adult", "--threads", "2", *parts())
+
+
+ROWS = {
+    "kernel-uncured": kernel_uncured,
+    "measures": measures,
+    "critters": critters,
+    "networks": networks,
+    "rate-gaussians": rate_gaussians,
+    "rate-critters": rate_critters,
+    "rate-adult": rate_adult,
+}
 
 
 def main():

@@ -73,7 +73,11 @@ impl std::fmt::Display for Error {
             }
             Error::Data { path, line: None, why } => write!(f, "{}: {why}", path.display()),
             Error::Solve { solver, iters, residual, hint } => {
-                write!(f, "{solver} stopped after {iters} iterations with residual {residual:.3e}; {hint}")
+                write!(f, "{solver} stopped after {iters} iterations")?;
+                if residual.is_finite() {
+                    write!(f, " with residual {residual:.3e}")?;
+                }
+                write!(f, "; {hint}")
             }
             Error::Kernel { problem, remedy } => write!(f, "{problem}\n{remedy}"),
             Error::Io { path, hint, source } => write!(f, "{}: {source}; {hint}", path.display()),

@@ -107,6 +107,20 @@ pub(crate) fn write_atomic(path: &Path, bytes: &[u8]) -> Result<()> {
     })
 }
 
+/// Removes what [`write_atomic`] left beside `path` when it was killed half way.
+pub(crate) fn remove_leftovers(path: &Path) {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return };
+    let start = format!(".{}.", name.to_string_lossy());
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let found = entry.file_name();
+        let found = found.to_string_lossy();
+        if found.starts_with(&start) && found.ends_with(".tmp") {
+            // Best effort: a leftover costs space, nothing else.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
 /// Puts the bytes on disk beside `path`, under a name of their own.
 fn stage(path: &Path, bytes: &[u8]) -> Result<PathBuf> {
     static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);

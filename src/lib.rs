@@ -12,11 +12,13 @@
 //! | [`error`] | the one [`Error`](error::Error), every message with a remedy |
 //! | [`seed`] | [`Seed`](seed::Seed), the counter-based generator behind everything random |
 //! | [`numbers`] | tensors, arrays, vectors and slices, all read as f64 |
+//! | [`linalg`] | small dense solves in f64 |
 //! | [`distribution`] | distribution functions and their inverses |
 //! | [`data`] | [`Dataset`](data::Dataset), Critters with known ceilings, toy sets, loaders |
 //! | [`ops`] | CPU operations where candle's are slow or wrong |
 //! | [`model`] | [`SplitNet`](model::SplitNet): backbone, line, head; the usual networks |
 //! | [`loss`] | losses that are finite at any score |
+//! | [`rate`] | rates as constraints: thresholds as implicit functions, games, decoupled training |
 //! | [`train`] | [`Trainer`](train::Trainer): one loop for every method; checkpoints, jobs, studies |
 //! | [`metrics`] | exact rates, AUC, calibration and confusion, with intervals and tests |
 //! | [`check`](mod@check) | lines that compare your number with the true one |
@@ -34,12 +36,14 @@ pub mod error;
 pub mod figure;
 pub mod files;
 pub mod kernel;
+pub mod linalg;
 pub mod loss;
 pub mod metrics;
 pub mod model;
 pub mod numbers;
 pub mod ops;
 pub mod progress;
+pub mod rate;
 pub mod record;
 pub mod seed;
 pub mod table;
@@ -73,6 +77,10 @@ pub mod prelude {
     pub use crate::numbers::Numbers;
     pub use crate::ops;
     pub use crate::progress::Progress;
+    pub use crate::rate::{
+        self, Labels, Method, Penalty, Rate, RateProblem, RateTraining, Regret, Surrogate, ThresholdPolicy,
+        hard_threshold, smooth_threshold,
+    };
     pub use crate::record::Record;
     pub use crate::seed::Seed;
     pub use crate::table::{Cell, Table};

@@ -125,6 +125,15 @@ impl Record {
         })
     }
 
+    /// A result, or a setting, that is a number. Fails: `Config` if the record has no such number.
+    pub fn number(&self, key: &str) -> Result<f64> {
+        match self.value(key)? {
+            Cell::Number(value) => Ok(value),
+            Cell::Integer(value) => Ok(value as f64),
+            other => Err(Error::config(key, other.text(), "the name of a single number")),
+        }
+    }
+
     /// Seconds since [`Record::start`], or as long as a loaded record says.
     pub fn elapsed(&self) -> f64 {
         self.started.map_or(self.seconds, |started| started.elapsed().as_secs_f64())
@@ -178,7 +187,11 @@ impl Record {
 
     /// Gathers a folder of runs into one table: a row per run, a column per setting and result that any run has.
     pub fn load_dir(folder: impl AsRef<Path>) -> Result<Table> {
-        let records = Record::load_all(folder)?;
+        Record::table_of(&Record::load_all(folder)?)
+    }
+
+    /// Gathers runs into one table: a row per run, a column per setting and result that any run has.
+    pub fn table_of(records: &[Record]) -> Result<Table> {
         let mut columns = vec!["name".to_string(), "seed".to_string()];
         for key in records.iter().flat_map(|r| r.config.keys().chain(r.results.keys())) {
             if !columns.contains(key) {
@@ -187,7 +200,7 @@ impl Record {
         }
         columns.push("seconds".to_string());
         let mut table = Table::new(&columns);
-        for r in &records {
+        for r in records {
             let seed = r.seed.map_or(Cell::Empty, |s| Cell::Text(s.value().to_string()));
             let mut row = vec![Cell::Text(r.name.clone()), seed];
             row.extend(columns[2..columns.len() - 1].iter().map(|key| r.value(key).unwrap_or(Cell::Empty)));

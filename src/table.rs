@@ -204,6 +204,7 @@ pub struct Table {
     columns: Vec<String>,
     rows: Vec<Vec<Cell>>,
     caption: String,
+    decimals: Option<usize>,
 }
 
 impl Table {
@@ -213,6 +214,7 @@ impl Table {
             columns: columns.iter().map(|c| c.as_ref().to_string()).collect(),
             rows: Vec::new(),
             caption: String::new(),
+            decimals: None,
         }
     }
 
@@ -240,6 +242,21 @@ impl Table {
     pub fn caption(mut self, caption: &str) -> Table {
         self.caption = caption.to_string();
         self
+    }
+
+    /// Prints every number with so many decimals instead of four significant digits, so that a column can be compared
+    /// at a glance. CSV keeps every digit.
+    pub fn decimals(mut self, decimals: usize) -> Table {
+        self.decimals = Some(decimals);
+        self
+    }
+
+    /// A cell as this table prints it.
+    fn text(&self, cell: &Cell) -> String {
+        match (cell, self.decimals) {
+            (Cell::Number(value), Some(decimals)) if value.is_finite() => format!("{value:.decimals$}"),
+            _ => cell.text(),
+        }
     }
 
     /// Names of the columns.
@@ -276,7 +293,7 @@ impl Table {
         let rules = (0..self.columns.len()).map(|j| if self.numeric(j) { "---:" } else { "---" }.to_string());
         out += &line(rules.collect());
         for row in &self.rows {
-            out += &line(row.iter().map(|c| escape(&c.text())).collect());
+            out += &line(row.iter().map(|c| escape(&self.text(c))).collect());
         }
         if !self.caption.is_empty() {
             out += &format!("\n{}\n", self.caption);
@@ -294,7 +311,7 @@ impl Table {
         out += &line(self.columns.iter().map(|c| latex_escape(c)).collect());
         out += "  \\midrule\n";
         for row in &self.rows {
-            out += &line(row.iter().map(|c| latex_escape(&c.text())).collect());
+            out += &line(row.iter().map(|c| latex_escape(&self.text(c))).collect());
         }
         out += "  \\bottomrule\n\\end{tabular}\n";
         if !self.caption.is_empty() {
@@ -336,7 +353,8 @@ impl Table {
         for row in &self.rows {
             out += "<tr>";
             for (j, cell) in row.iter().enumerate() {
-                out += &format!("<td style=\"text-align:{}\">{}</td>", align(j), html_escape(&cell.text()));
+                out +=
+                    &format!("<td style=\"text-align:{}\">{}</td>", align(j), html_escape(&self.text(cell)));
             }
             out += "</tr>";
         }

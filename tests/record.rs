@@ -117,3 +117,12 @@ fn a_full_disk_leaves_the_earlier_record_whole() {
     assert_eq!(fs::read(&path).unwrap(), before);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "a temporary file was left behind");
 }
+
+#[test]
+fn numbers_are_read_as_such() {
+    let record = Record::start("r", "cpu").result("x", 1.5).result("word", "w").config("n", 3);
+    assert_eq!((record.number("x").unwrap(), record.number("n").unwrap()), (1.5, 3.0));
+    for name in ["word", "missing"] {
+        assert!(matches!(record.number(name).unwrap_err(), Error::Config { .. }));
+    }
+}

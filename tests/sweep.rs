@@ -117,3 +117,31 @@ fn studies_that_cannot_be_are_refused() {
     assert!(run.number("loss").is_err() && run.text("rate").is_err() && run.number("other").is_err());
     assert_eq!(run.text("loss").unwrap(), "ce");
 }
+
+#[test]
+fn a_command_line_chooses_part_and_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = |text: &str| text.split_whitespace().map(str::to_string).collect::<Vec<_>>();
+    let part = sweep(folder.path()).arguments(words("--shard 1/4 --threads 2")).unwrap();
+    assert_eq!(part.runs().unwrap(), sweep(folder.path()).shard(1, 4).runs().unwrap());
+    for wrong in ["--shard", "--shard 1", "--shard a/b", "--threads x", "--thread 2", "1/4", "--threads 1/2"]
+    {
+        let error = sweep(folder.path()).arguments(words(wrong)).unwrap_err();
+        assert!(
+            matches!(error, Error::Config { .. }) && error.to_string().contains("--shard i/n"),
+            "{error}"
+        );
+    }
+    let beyond = sweep(folder.path()).arguments(words("--shard 4/4")).unwrap();
+    assert!(matches!(beyond.runs().unwrap_err(), Error::Config { .. }));
+}
+
+#[test]
+fn records_of_other_studies_in_the_folder_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    Record::start("another", "cpu").result("value", 1.0).save(folder.path()).unwrap();
+    let table =
+        sweep(folder.path()).run("cpu", |run, record| Ok(record.result("value", result(run)))).unwrap();
+    assert_eq!(table.rows().len(), 12);
+    assert_eq!(sweep(folder.path()).records().unwrap().len(), 12);
+}

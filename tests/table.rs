@@ -106,3 +106,11 @@ fn a_range_prints_its_ends_and_exports_three_fields() -> Result<()> {
     assert_eq!(table.csv(), "AUC,AUC low,AUC high\n0.91234,0.8912,0.9334\n0.5,0.25,0.75\n0.75,,\n");
     Ok(())
 }
+
+#[test]
+fn decimals_align_a_column_and_leave_csv_alone() {
+    let table = Table::new(&["a"]).row(vec![39.123]).unwrap().row(vec![0.0551]).unwrap().decimals(1);
+    assert!(table.markdown().contains("| 39.1 |") && table.markdown().contains("| 0.1 |"));
+    assert!(table.html().contains(">0.1<") && table.latex().contains("0.1 "));
+    assert!(table.csv().contains("0.0551"));
+}

@@ -492,3 +492,71 @@ fn batches_know_where_they_stand() {
         ]
     );
 }
+
+#[test]
+fn a_validated_job_keeps_its_best_epoch() {
+    let data = data();
+    let [beside, here] = [net(10), net(10)];
+    let values = |step: usize| [0.1, 0.9, 0.5][step % 3];
+    let count = || {
+        let mut calls = 0;
+        move || {
+            calls += 1;
+            Ok(values(calls - 1))
+        }
+    };
+    let trainer = Trainer::adam(0.01).epochs(3).batch(50).silent();
+    let expected = trainer.fit_validated(&here, &data, step(&here), count()).unwrap();
+    let job = trainer.spawn_validated(beside.clone(), data.clone(), step(&beside), count()).unwrap();
+    assert_eq!(job.join().unwrap().best, expected.best);
+    assert_eq!(expected.best, Some((2, 0.9)));
+    assert_eq!(state(&beside), state(&here));
+}
+
+#[test]
+fn a_skipped_step_moves_nothing_and_is_reported() {
+    let data = data();
+    let net = net(3);
+    let before = state(&net);
+    let run = Trainer::adam(0.01)
+        .batch(50)
+        .silent()
+        .decay(Decay::Decoupled(0.1))
+        .fit(&net, &data, |_| Ok(Step::skip().report("skipped", 1.0)))
+        .unwrap();
+    assert_eq!(state(&net), before);
+    assert_eq!(run.history.values("skipped").unwrap(), [1.0]);
+}
+
+#[test]
+fn several_losses_add_up() {
+    let data = data();
+    let [one, two] = [net(3), net(3)];
+    let trainer = Trainer::sgd(0.1, 0.0).batch(50).silent();
+    let loss = |net: &SplitNet, b: &Batch| cross_entropy(&net.forward(&b.x, b.pass())?, &b.y);
+    trainer.fit(&one, &data, |b| Ok(Step::new((loss(&one, b)? * 3.0)?))).unwrap();
+    trainer
+        .fit(&two, &data, |b| {
+            let loss = loss(&two, b)?;
+            Ok(Step::sum(vec![loss.clone(), (loss * 2.0)?]))
+        })
+        .unwrap();
+    close(&state(&one), &state(&two));
+}
+
+#[test]
+fn what_a_killed_run_left_half_written_is_cleared_away() {
+    let (data, folder) = (data(), tempfile::tempdir().unwrap());
+    let left = folder.path().join(".checkpoint.safetensors.123-4.tmp");
+    let other = folder.path().join(".notes.tmp");
+    std::fs::write(&left, "half").unwrap();
+    std::fs::write(&other, "mine").unwrap();
+    let net = net(3);
+    Trainer::adam(0.01)
+        .batch(50)
+        .silent()
+        .checkpoints(folder.path(), 0)
+        .fit(&net, &data, step(&net))
+        .unwrap();
+    assert!(!left.exists() && other.exists());
+}

@@ -41,7 +41,8 @@ pub fn conv_block(
     let windows = Windows::new("conv_block", (conv.oh, conv.ow), pool, pool)?;
     let count = conv.n * conv.oh * conv.ow;
     if train && count < 2 {
-        let expected = "at least two numbers per channel to train on; use train = false for one";
+        let expected = "at least two numbers per channel to train on; use train = false for one, or another batch size if this is the \
+                        last batch of an epoch";
         return Err(Error::shape("x of conv_block", expected, format!("{:?}", x.dims())));
     }
     if !x.device().is_cpu() {

@@ -94,7 +94,8 @@ fn sizes(
     };
     running.check(x, c, gamma, beta)?;
     if train && n * plane < 2 {
-        let expected = "at least two numbers per channel to train on; use train = false for one";
+        let expected = "at least two numbers per channel to train on; use train = false for one, or another batch size if this is the \
+                        last batch of an epoch";
         return Err(Error::shape("x of batch_norm", expected, format!("{:?}", x.dims())));
     }
     Ok((n, c, plane))

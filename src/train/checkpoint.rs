@@ -12,6 +12,7 @@ use super::step::{Group, Step, Trainable};
 use super::trainer::{Trainer, scalar};
 use crate::data::Dataset;
 use crate::error::{Error, Result, ensure_shape};
+use crate::files::remove_leftovers;
 use crate::seed::Seed;
 use crate::tensor_file::TensorFile;
 
@@ -265,6 +266,7 @@ impl State {
     /// Fails: `Data` if it is damaged, or of another model, set or trainer; nothing is then changed.
     pub fn resume(&mut self, folder: &Path) -> Result<()> {
         let path = folder.join(FILE);
+        remove_leftovers(&path);
         let Some(var) = self.vars.values().next().filter(|_| path.exists()) else { return Ok(()) };
         let file = TensorFile::read(&path, var.device())?;
         let notes: Notes = serde_json::from_value(file.notes.clone())

@@ -56,14 +56,37 @@ impl Trainer {
         &self,
         model: T,
         data: Dataset,
-        mut step: impl FnMut(&Batch) -> Result<Step> + Send + 'static,
+        step: impl FnMut(&Batch) -> Result<Step> + Send + 'static,
     ) -> Result<Job> {
-        self.check(false)?;
+        self.start(model, data, step, None)
+    }
+
+    /// The same with a validation after each epoch, as [`fit_validated`](Trainer::fit_validated) has it.
+    pub fn spawn_validated<T: Trainable + Send + 'static>(
+        &self,
+        model: T,
+        data: Dataset,
+        step: impl FnMut(&Batch) -> Result<Step> + Send + 'static,
+        validate: impl FnMut() -> Result<f64> + Send + 'static,
+    ) -> Result<Job> {
+        self.start(model, data, step, Some(Box::new(validate)))
+    }
+
+    fn start<T: Trainable + Send + 'static>(
+        &self,
+        model: T,
+        data: Dataset,
+        mut step: impl FnMut(&Batch) -> Result<Step> + Send + 'static,
+        mut validate: Option<Box<dyn FnMut() -> Result<f64> + Send>>,
+    ) -> Result<Job> {
+        self.check(validate.is_some())?;
         let total = data.n().div_ceil(self.batch) * self.epochs;
         let shared = Arc::new(Shared::default());
         let (trainer, inside) = (self.clone().silent(), shared.clone());
         let work = move || {
-            trainer.run(&model, &data, &mut step, None, &inside.stop, &mut |state| {
+            let validate =
+                validate.as_mut().map(|validate| &mut **validate as &mut dyn FnMut() -> Result<f64>);
+            trainer.run(&model, &data, &mut step, validate, &inside.stop, &mut |state| {
                 inside.step.store(state.step, Ordering::Relaxed);
                 let mut seen = locked(&inside.history);
                 let known = seen.epochs.len();

@@ -41,6 +41,11 @@ pub trait Trainable {
     fn identity(&self) -> String {
         String::new()
     }
+
+    /// Called when a step has moved the parameters, with the batch that moved them.
+    fn moved(&self, _batch: &Batch) -> Result<()> {
+        Ok(())
+    }
 }
 
 fn named(vars: &std::collections::BTreeMap<String, Var>) -> Vec<(String, Var)> {
@@ -186,6 +191,16 @@ impl Step {
     pub fn by_group<S: ToString>(losses: Vec<(S, Tensor)>) -> Step {
         let losses = losses.into_iter().map(|(group, loss)| (Some(group.to_string()), loss));
         Step { losses: losses.collect(), report: Vec::new() }
+    }
+
+    /// Several losses for all parameters, each with a backward pass of its own; the gradients add up.
+    pub fn sum(losses: Vec<Tensor>) -> Step {
+        Step { losses: losses.into_iter().map(|loss| (None, loss)).collect(), report: Vec::new() }
+    }
+
+    /// A step that moves nothing, for a batch that cannot be used.
+    pub fn skip() -> Step {
+        Step { losses: Vec::new(), report: Vec::new() }
     }
 
     /// Adds a value to the report.

@@ -89,6 +89,26 @@ impl Sweep {
         self
     }
 
+    /// Settings from a command line: `--shard i/n` and `--threads k`.
+    ///
+    /// Fails: `Config` for any other word, or a value that is no number.
+    pub fn arguments(mut self, words: impl IntoIterator<Item = String>) -> Result<Sweep> {
+        let mut words = words.into_iter();
+        while let Some(flag) = words.next() {
+            let value = words.next().unwrap_or_default();
+            let wrong = || {
+                Error::config("argument", format!("{flag} {value}"), "--shard i/n with i from 0, --threads k")
+            };
+            let number = |text: &str| text.parse::<usize>().map_err(|_| wrong());
+            match (flag.as_str(), value.split_once('/')) {
+                ("--shard", Some((i, n))) => self.shard = (number(i)?, number(n)?),
+                ("--threads", None) => self.threads = number(&value)?,
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(self)
+    }
+
     /// Runs at the same time.
     pub fn threads(mut self, threads: usize) -> Sweep {
         self.threads = threads;
@@ -127,7 +147,7 @@ impl Sweep {
     /// Runs what has no record yet; `run` gives the results of one, which are kept with its settings and seed.
     ///
     /// A run that fails does not end the others; the first failure is returned when all have ended. Results:
-    /// all records of the folder as a table.
+    /// all records of this study in the folder as a table, those of other parts too.
     pub fn run(
         &self,
         device: &str,
@@ -169,7 +189,15 @@ impl Sweep {
             results.sort_by_key(|(i, _)| *i);
             results.into_iter().try_for_each(|(_, result)| result)?;
         }
-        Record::load_dir(&self.folder)
+        Record::table_of(&self.records()?)
+    }
+
+    /// The records of this study that are in the folder, also those of other parts. Fails: `Io` if there is no folder.
+    pub fn records(&self) -> Result<Vec<Record>> {
+        let own = format!("{}_", self.name);
+        let mut records = Record::load_all(&self.folder)?;
+        records.retain(|record| record.name.starts_with(&own));
+        Ok(records)
     }
 
     /// Shows how many runs there are, and how many are done.

@@ -254,11 +254,13 @@ impl Trainer {
             let batch = self.batch_of(order.get(place)?, state.step, epoch, total);
             let rate = self.rate_at(state.step, epoch, total);
             let statistics = state.statistics()?;
-            let reported = step(&batch).and_then(|step| state.apply(step, rate, self)).or_else(|error| {
+            let taken = step(&batch).and_then(|step| state.apply(step, rate, self));
+            let reported = taken.or_else(|error| {
                 // The forward pass of a step that failed has already moved them.
                 statistics.iter().try_for_each(|(var, tensor)| var.set(tensor))?;
                 Err(error)
             })?;
+            model.moved(&batch)?;
             progress.step(&reported);
             if place + 1 == per_epoch {
                 self.end_epoch(&mut state, &mut validate)?;

@@ -1,21 +1,34 @@
-//! The studies behind the committed records: `cargo run --example study -- ROW FOLDER`, called by `make experiments`.
+//! The studies behind the committed records: `cargo run --example study -- ROW FOLDER`, called by `make experiments`. A
+//! study of many runs also takes `--shard i/n` and `--threads k`.
+
+mod rate;
 
 use lastlayer::distribution::{irwin_hall_cdf, normal_cdf, normal_quantile};
 use lastlayer::prelude::*;
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [row, folder] = &arguments[..] else {
-        return Err(Error::config("arguments", arguments.join(" "), "ROW FOLDER"));
+    let [row, folder, words @ ..] = &arguments[..] else {
+        return Err(Error::config(
+            "arguments",
+            arguments.join(" "),
+            "ROW FOLDER [--shard i/n] [--threads k]",
+        ));
     };
-    let record = match row.as_str() {
-        "measures" => measures()?,
-        "critters" => critters()?,
-        "networks" => networks()?,
-        other => return Err(Error::config("row", other, "measures, critters, networks")),
+    let record = match (row.as_str(), words) {
+        ("measures", []) => Some(measures()?),
+        ("critters", []) => Some(critters()?),
+        ("networks", []) => Some(networks()?),
+        ("rate-gaussians", words) => rate::gaussians(words)?,
+        ("rate-critters", words) => rate::critters(words)?,
+        ("rate-adult", words) => rate::adult(words)?,
+        _ => {
+            let rows = "measures, critters, networks, rate-gaussians, rate-critters, rate-adult; only the last three in parts";
+            return Err(Error::config("row", arguments.join(" "), rows));
+        }
     };
-    record.save(folder)?;
-    Ok(())
+    // A part of a study has no record of its own.
+    record.map_or(Ok(()), |record| record.save(folder).map(drop))
 }
 
 const SEED: Seed = Seed::new(2026);

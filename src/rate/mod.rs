@@ -1,0 +1,39 @@
+//! Rates as constraints: the threshold on the score is an implicit function of the network.
+//!
+//! ```text
+//! s = head(phi(x)) ──▶ t = h(s): g(s, t) = 0 ──▶ c = ∂f/∂s + μ ∂g/∂s ──▶ one backward pass of Σ c s
+//! ```
+//! | file | what lives there |
+//! |---|---|
+//! | `surrogate.rs` | [`Surrogate`]: what takes the place of a step |
+//! | `labels.rs`, `rates.rs` | [`Labels`], [`Rate`], [`RateSum`]: shares of decisions, smooth and exact |
+//! | `threshold.rs` | [`smooth_threshold`], [`hard_threshold`], [`confident_target`] |
+//! | `problem.rs`, `solve.rs` | [`RateProblem`]: thresholds solved for, and the implicit gradient |
+//! | `pairs.rs` | [`pair_kernel`]: the area under a smooth ROC, pair by pair |
+//! | `game.rs` | [`Game`]: the multiplier player of a Lagrangian game |
+//! | `method.rs`, `policy.rs` | [`RateTraining`]: every method of the paper, through one trainer |
+//!
+//! Paper: Chen, Kumar, Liu and Amid, *Fast implicit constrained optimization of non-decomposable objectives*; the
+//! original method is that of Kumar, Narasimhan and Cotter (2021). Names: the paper's λ is `t`, its τ `sharpness`, its
+//! β `target`. Host: scores and labels, in f64; every gradient passes through tensors on the scores' device.
+
+mod game;
+mod labels;
+mod method;
+mod pairs;
+mod policy;
+mod problem;
+mod rates;
+mod solve;
+mod surrogate;
+mod threshold;
+
+pub use game::{Game, Regret};
+pub use labels::{Labels, Within};
+pub use method::{CeLogit, Method, Penalty, RateTraining, Reading, Turns};
+pub use pairs::pair_kernel;
+pub use policy::ThresholdPolicy;
+pub use problem::{Adjoint, RateProblem, Thresholds};
+pub use rates::{At, Rate, RateSum, Slopes, Term};
+pub use surrogate::Surrogate;
+pub use threshold::{Root, confident_target, hard_threshold, smooth_threshold};

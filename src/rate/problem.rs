@@ -1,0 +1,488 @@
+//! Problems with rates: an objective, constraints, and the thresholds that the constraints determine.
+
+use candle_core::Tensor;
+use ndarray::{Array1, Array2};
+use rayon::prelude::*;
+
+use super::labels::{Labels, Within};
+use super::rates::{At, Rate, RateSum, Slopes};
+use super::solve::{self, Kind};
+use super::surrogate::Surrogate;
+use crate::error::{Error, Result, ensure_shape};
+use crate::linalg;
+use crate::metrics::rate_interval;
+use crate::numbers::Numbers;
+use crate::table::{Cell, Table};
+
+/// Minimise a smooth rate over the scores, where m thresholds solve m constraints.
+///
+/// ```text
+/// min_θ f(s(θ), t)   with t such that   g_k(s(θ), t) = 0,   k = 1 … m
+/// ```
+/// The thresholds are functions of the scores, t = h(s), and [`adjoint`](RateProblem::adjoint) has the derivative of
+/// f(s, h(s)) in every score. Book: `rate/implicit.md`. Checked by `tests/rate/problem.rs`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RateProblem {
+    objective: RateSum,
+    constraints: Vec<RateSum>,
+    surrogate: Surrogate,
+    kind: Kind,
+}
+
+/// Thresholds of a problem, solved for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Thresholds {
+    pub t: Vec<f64>,
+    /// Passes over the scores, for all thresholds together.
+    pub passes: usize,
+    /// Largest distance of a constraint from zero.
+    pub residual: f64,
+}
+
+/// Derivative of the objective in the scores, thresholds included.
+///
+/// ```text
+/// c = ∂f/∂s + Σ_k μ_k ∂g_k/∂s,   μᵀ = −(∂f/∂t)(∂g/∂t)⁻¹
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adjoint {
+    /// Smooth objective at the thresholds.
+    pub objective: f64,
+    /// Smooth constraints there: 0 where they hold.
+    pub constraints: Vec<f64>,
+    /// μ: what one unit of each constraint is worth. For FNR at FPR, the slope of the smooth ROC.
+    pub multiplier: Vec<f64>,
+    /// c: the derivative in each score (n).
+    pub cotangent: Vec<f64>,
+    /// Whether the thresholds are no function of the scores here, because two of them meet. The cotangent is then that
+    /// of fixed thresholds.
+    pub fold: bool,
+}
+
+impl RateProblem {
+    /// A problem of your own.
+    ///
+    /// Solvable are: constraints of one monotone rate each, number k at threshold k; one constraint on precision; and the
+    /// pair that [`parity`](RateProblem::parity) makes. Fails: `Config` for others, for a target that cannot be
+    /// reached, and for a sharpness that is not positive.
+    pub fn new(objective: RateSum, constraints: Vec<RateSum>, surrogate: Surrogate) -> Result<RateProblem> {
+        surrogate.check()?;
+        let kind = Kind::of(&constraints)?;
+        kind.check(surrogate)?;
+        let used = constraints.iter().map(RateSum::thresholds).max().unwrap_or(0);
+        let m = constraints.len();
+        if used.max(objective.thresholds()) > m {
+            let allowed = format!("as many as constraints, {m}, counted from 0");
+            return Err(Error::config("thresholds of a rate problem", objective.thresholds(), allowed));
+        }
+        Ok(RateProblem { objective, constraints, surrogate, kind })
+    }
+
+    /// Fewest missed positives at a false positive rate.
+    pub fn fnr_at_fpr(target: f64, surrogate: Surrogate) -> Result<RateProblem> {
+        RateProblem::new(Rate::FalseNegative.minus(0.0), vec![Rate::FalsePositive.minus(target)], surrogate)
+    }
+
+    /// Mean of the missed positives over false positive rates from `low` to `high`, on a grid of `m`.
+    ///
+    /// ```text
+    /// β_k = low + (k − ½)(high − low)/m,   f = (1/m) Σ_k FNR(t_k),   g_k = FPR(t_k) − β_k
+    /// ```
+    /// With the range [0, 1] this is 1 − AUC as m grows. Fails: `Config` for an empty range or grid.
+    pub fn partial_auc(low: f64, high: f64, m: usize, surrogate: Surrogate) -> Result<RateProblem> {
+        RateProblem::on_grid((low, high), m, surrogate, Rate::FalseNegative.term(), Rate::FalsePositive)
+    }
+
+    /// Mean of 1 − precision over recalls from 0 to 1, on a grid of `m`: the area above the precision-recall curve.
+    pub fn precision_recall_area(m: usize, surrogate: Surrogate) -> Result<RateProblem> {
+        let mut problem = RateProblem::on_grid(
+            (0.0, 1.0),
+            m,
+            surrogate,
+            Rate::Precision.term().weight(-1.0),
+            Rate::TruePositive,
+        )?;
+        problem.objective.constant = 1.0;
+        Ok(problem)
+    }
+
+    fn on_grid(
+        (low, high): (f64, f64),
+        m: usize,
+        surrogate: Surrogate,
+        cost: super::Term,
+        rate: Rate,
+    ) -> Result<RateProblem> {
+        if !(0.0 <= low && low < high && high <= 1.0) || m == 0 {
+            let got = format!("{low} to {high} on {m} points");
+            return Err(Error::config("range of rates", got, "0 ≤ low < high ≤ 1, on at least one point"));
+        }
+        let target = |k: usize| low + (k as f64 + 0.5) * (high - low) / m as f64;
+        let constraint =
+            |k: usize| RateSum { terms: vec![rate.term().at(At::Threshold(k))], constant: -target(k) };
+        let terms = (0..m).map(|k| cost.weight(cost.weight / m as f64).at(At::Threshold(k))).collect();
+        RateProblem::new(RateSum { terms, constant: 0.0 }, (0..m).map(constraint).collect(), surrogate)
+    }
+
+    /// Highest precision at a recall. With the true positives fixed, that is the lowest false positive rate.
+    pub fn precision_at_recall(target: f64, surrogate: Surrogate) -> Result<RateProblem> {
+        RateProblem::new(Rate::FalsePositive.minus(0.0), vec![Rate::TruePositive.minus(target)], surrogate)
+    }
+
+    /// Highest recall at a precision.
+    ///
+    /// Precision is not monotone in the threshold, so several may solve the constraint: taken is the one nearest to the
+    /// lowest hard threshold that reaches it.
+    pub fn recall_at_precision(target: f64, surrogate: Surrogate) -> Result<RateProblem> {
+        RateProblem::new(Rate::FalseNegative.minus(0.0), vec![Rate::Precision.minus(target)], surrogate)
+    }
+
+    /// Fewest missed positives at an overall false positive rate, with the same true positive rate for those with and
+    /// without an attribute, each group at its own threshold (first the one of those with it).
+    pub fn equal_opportunity(attribute: usize, target: f64, surrogate: Surrogate) -> Result<RateProblem> {
+        RateProblem::parity(
+            Rate::FalseNegative,
+            Rate::TruePositive,
+            attribute,
+            Rate::FalsePositive,
+            target,
+            surrogate,
+        )
+    }
+
+    /// Lowest `objective` at an `overall` rate of `target`, with the rate `shared` equal in two groups.
+    ///
+    /// Demographic parity is `shared = Coverage`, equal false alarms `shared = FalsePositive`.
+    /// Fails: `Config` unless `shared` and `overall` are monotone.
+    pub fn parity(
+        objective: Rate,
+        shared: Rate,
+        attribute: usize,
+        overall: Rate,
+        target: f64,
+        surrogate: Surrogate,
+    ) -> Result<RateProblem> {
+        let both = At::ByAttribute { attribute, with: 0, without: 1 };
+        let with = shared.term().within(Within::With(attribute)).at(At::Threshold(0));
+        let without = shared.term().within(Within::Without(attribute)).at(At::Threshold(1)).weight(-1.0);
+        let equal = RateSum { terms: vec![with, without], constant: 0.0 };
+        let total = RateSum { terms: vec![overall.term().at(both)], constant: -target };
+        RateProblem::new(
+            RateSum { terms: vec![objective.term().at(both)], constant: 0.0 },
+            vec![equal, total],
+            surrogate,
+        )
+    }
+
+    /// A problem of inequalities g_k ≤ 0 at a threshold of zero, for the Lagrangian methods only: nothing is solved for.
+    pub fn inequalities(
+        objective: RateSum,
+        constraints: Vec<RateSum>,
+        surrogate: Surrogate,
+    ) -> Result<RateProblem> {
+        surrogate.check()?;
+        Ok(RateProblem { objective, constraints, surrogate, kind: Kind::Fixed })
+    }
+
+    /// What is minimised.
+    pub fn objective(&self) -> &RateSum {
+        &self.objective
+    }
+
+    /// What must be zero.
+    pub fn constraints(&self) -> &[RateSum] {
+        &self.constraints
+    }
+
+    /// What takes the place of a step.
+    pub fn surrogate(&self) -> Surrogate {
+        self.surrogate
+    }
+
+    /// Number of constraints, m.
+    pub fn m(&self) -> usize {
+        self.constraints.len()
+    }
+
+    /// Number of attribute columns that its groups refer to.
+    pub(super) fn attributes(&self) -> usize {
+        let sums = std::iter::once(&self.objective).chain(&self.constraints);
+        let used = sums.flat_map(|sum| &sum.terms).flat_map(|term| term.attributes().map(|a| a + 1));
+        used.max().unwrap_or(0)
+    }
+
+    pub(super) fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    /// The same with another sharpness. Fails: `Config` unless it is positive.
+    pub fn sharpness(&self, sharpness: f64) -> Result<RateProblem> {
+        let surrogate = match self.surrogate {
+            Surrogate::Sigmoid { .. } => Surrogate::Sigmoid { sharpness },
+            Surrogate::Softplus { .. } => Surrogate::Softplus { sharpness },
+            Surrogate::Hinge => Surrogate::Hinge,
+        };
+        surrogate.check()?;
+        Ok(RateProblem { surrogate, ..self.clone() })
+    }
+
+    /// Whether these labels have a member for every rate of the problem. Fails: `Data` with who is missing.
+    pub fn countable(&self, labels: &Labels) -> Result<()> {
+        let mut seen: Vec<(Rate, Within)> = Vec::new();
+        for term in std::iter::once(&self.objective).chain(&self.constraints).flat_map(|sum| &sum.terms) {
+            if !seen.contains(&(term.rate, term.within)) {
+                term.rate.counted(labels.counts(term.within)?, term.within)?;
+                seen.push((term.rate, term.within));
+            }
+        }
+        (0..self.attributes()).try_for_each(|attribute| labels.attribute(attribute).map(drop))?;
+        Ok(())
+    }
+
+    /// Thresholds that solve the constraints for these scores.
+    ///
+    /// Shapes: `s` (n) → m thresholds. With an unbounded surrogate they are hard quantiles. Host: all scores, in f64.
+    /// Fails: `Shape` unless there is a score per label, `Data` if a score is not finite or a class is empty, `Solve` if
+    /// no threshold reaches a precision.
+    pub fn solve(&self, s: impl Numbers, labels: &Labels) -> Result<Thresholds> {
+        self.solve_from(s, labels, &[])
+    }
+
+    /// The same from a guess, such as the thresholds of the step before; an empty one for none.
+    pub fn solve_from(&self, s: impl Numbers, labels: &Labels, warm: &[f64]) -> Result<Thresholds> {
+        let s = self.scores(&s, labels)?;
+        solve::thresholds(self, &s, labels, warm)
+    }
+
+    /// Thresholds by counting: what a decision uses after training.
+    ///
+    /// Each is the lowest at which a false positive rate (or coverage) does not exceed its target, the highest at which
+    /// a true positive rate reaches it, or the lowest at which a precision does. Rule: s > t. Fails: as
+    /// [`solve`](RateProblem::solve).
+    pub fn hard_thresholds(&self, s: impl Numbers, labels: &Labels) -> Result<Vec<f64>> {
+        solve::hard_thresholds(self, &self.scores(&s, labels)?, labels)
+    }
+
+    /// Value, multipliers and the derivative in every score at given thresholds.
+    ///
+    /// The formula does not contain the targets: at thresholds that do not solve the constraints it is the derivative
+    /// along the scores that keep the present rates. Weights are normalised before they are divided, so that a sharp
+    /// surrogate whose slopes all underflow still has a finite result. Host: all scores, in f64. Cost: O(n m + m³),
+    /// without the cube where each constraint has its own threshold. Fails: as [`solve`](RateProblem::solve).
+    /// Checked by `tests/rate/problem.rs::cotangent_is_the_derivative_by_finite_differences`.
+    pub fn adjoint(&self, s: impl Numbers, labels: &Labels, t: &[f64]) -> Result<Adjoint> {
+        let s = self.scores(&s, labels)?;
+        let f = self.slopes(&self.objective, &s, labels, t)?.0;
+        let rows = self.rows(&s, labels, t)?;
+        let solved = self.multipliers(&f, &rows);
+        let fold = solved.is_none();
+        let scaled = solved.unwrap_or_else(|| vec![0.0; self.m()]);
+        let mut cotangent = f.by_score;
+        for (multiplier, (row, _)) in scaled.iter().zip(&rows) {
+            cotangent.iter_mut().zip(&row.by_score).for_each(|(c, slope)| *c += multiplier * slope);
+        }
+        Ok(Adjoint {
+            objective: f.value,
+            constraints: rows.iter().map(|(row, _)| row.value).collect(),
+            // Infinite where the slopes underflow, but never the product of zero and infinity.
+            multiplier: scaled
+                .iter()
+                .zip(&rows)
+                .map(
+                    |(multiplier, (_, shift))| {
+                        if *multiplier == 0.0 { 0.0 } else { multiplier * (-shift).exp() }
+                    },
+                )
+                .collect(),
+            cotangent,
+            fold,
+        })
+    }
+
+    /// How each threshold moves with each score, m lists of n: the implicit function theorem, −(∂g/∂t)⁻¹ ∂g/∂s.
+    ///
+    /// A threshold of one monotone rate moves by a weighted mean: its list is not negative and sums to 1.
+    /// Fails: as [`solve`](RateProblem::solve), and `Solve` at a fold.
+    pub fn sensitivity(&self, s: impl Numbers, labels: &Labels, t: &[f64]) -> Result<Vec<Vec<f64>>> {
+        let s = self.scores(&s, labels)?;
+        let rows = self.rows(&s, labels, t)?;
+        let mut lists = vec![vec![0.0; s.len()]; self.m()];
+        for (k, list) in lists.iter_mut().enumerate() {
+            // Row k of the inverse: an adjoint whose objective is threshold k itself.
+            let mut by_threshold = vec![0.0; self.m()];
+            by_threshold[k] = 1.0;
+            let unit = Slopes { value: 0.0, by_score: Vec::new(), by_threshold };
+            let multipliers = self.multipliers(&unit, &rows).ok_or_else(|| {
+                let hint = "two thresholds meet here, so they are no function of the scores".to_string();
+                Error::Solve { solver: "implicit thresholds".into(), iters: 0, residual: 0.0, hint }
+            })?;
+            for (multiplier, (row, _)) in multipliers.iter().zip(&rows) {
+                list.iter_mut().zip(&row.by_score).for_each(|(d, slope)| *d += multiplier * slope);
+            }
+        }
+        Ok(lists)
+    }
+
+    /// The objective at given thresholds as a loss with the implicit gradient, from one backward pass.
+    ///
+    /// ```text
+    /// loss = Σ_i c_i s_i + constant,   its value that of f
+    /// ```
+    /// Shapes: `s` (n) → scalar, on the scores' device. Host: scores and c, in f64. Fails: as
+    /// [`adjoint`](RateProblem::adjoint).
+    pub fn loss(&self, s: &Tensor, labels: &Labels, t: &[f64]) -> Result<Tensor> {
+        let values = self.scores(&s, labels)?;
+        let adjoint = self.adjoint(&values[..], labels, t)?;
+        linear_form(s, &values, &adjoint.cotangent, adjoint.objective)
+    }
+
+    /// The same gradient in tensor operations: f + Σ μ_k g_k with constant thresholds and multipliers.
+    ///
+    /// Shapes: `s` (n) → scalar, on the scores' device. For reading and checking; [`loss`](RateProblem::loss) is faster.
+    pub fn lagrangian(&self, s: &Tensor, labels: &Labels, t: &[f64], multiplier: &[f64]) -> Result<Tensor> {
+        let objective = self.objective.tensor(s, labels, t, self.surrogate)?;
+        Ok((objective + self.constraint_sum(s, labels, t, multiplier)?)?)
+    }
+
+    /// Σ μ_k g_k with constant thresholds and multipliers, as a tensor.
+    pub(super) fn constraint_sum(
+        &self,
+        s: &Tensor,
+        labels: &Labels,
+        t: &[f64],
+        multiplier: &[f64],
+    ) -> Result<Tensor> {
+        ensure_shape("multipliers of a rate problem", self.m(), multiplier.len())?;
+        let mut total = Tensor::zeros((), s.dtype(), s.device())?;
+        for (g, multiplier) in self.constraints.iter().zip(multiplier) {
+            total = (total + (g.tensor(s, labels, t, self.surrogate)? * *multiplier)?)?;
+        }
+        Ok(total)
+    }
+
+    /// Exact rates at thresholds, with intervals of level 0.95 and targets.
+    pub fn report(&self, s: impl Numbers, labels: &Labels, t: &[f64]) -> Result<Table> {
+        let s = self.scores(&s, labels)?;
+        ensure_shape("thresholds of a rate problem", self.m(), t.len())?;
+        let mut table = Table::new(&["role", "rate", "exact, 95 % interval", "target"]);
+        let roles = std::iter::once(("minimise", &self.objective))
+            .chain(self.constraints.iter().map(|g| ("constrain", g)));
+        for (role, sum) in roles {
+            for term in &sum.terms {
+                let own = RateSum { terms: vec![term.weight(1.0)], constant: 0.0 };
+                let (hits, n) = own.successes(&s, labels, t)?;
+                let target = match role {
+                    "constrain" if sum.terms.len() == 1 => Cell::from(-sum.constant / term.weight),
+                    "constrain" => Cell::from("equal"),
+                    _ => Cell::from(""),
+                };
+                let name = Cell::from(term.name());
+                table =
+                    table.row(vec![Cell::from(role), name, rate_interval(hits, n, 0.95)?.into(), target])?;
+            }
+        }
+        Ok(table)
+    }
+
+    /// Slopes of every constraint, each divided by e^shift, and the shift: 0 unless they underflow.
+    fn rows(&self, s: &[f64], labels: &Labels, t: &[f64]) -> Result<Vec<(Slopes, f64)>> {
+        let row = |g: &RateSum| self.slopes(g, s, labels, t);
+        if self.m() * s.len() < WORTH_SPLITTING {
+            return self.constraints.iter().map(row).collect();
+        }
+        self.constraints.par_iter().map(row).collect()
+    }
+
+    fn slopes(&self, sum: &RateSum, s: &[f64], labels: &Labels, t: &[f64]) -> Result<(Slopes, f64)> {
+        ensure_shape("thresholds of a rate problem", self.m(), t.len())?;
+        let plain = sum.slopes(s, labels, t, self.surrogate)?;
+        let size: f64 = plain.by_score.iter().map(|slope| slope.abs()).sum();
+        // The objective's own slopes may well be zero; only a constraint is divided by.
+        if size > UNDERFLOW || std::ptr::eq(sum, &self.objective) {
+            return Ok((plain, 0.0));
+        }
+        let shift = sum.largest_log_slope(s, labels, t, self.surrogate);
+        Ok((sum.shifted_slopes(s, labels, t, self.surrogate, shift)?, shift))
+    }
+
+    /// μ of the scaled rows; none where the thresholds are no function of the scores.
+    fn multipliers(&self, f: &Slopes, rows: &[(Slopes, f64)]) -> Option<Vec<f64>> {
+        let m = self.m();
+        let solid = |row: &Slopes, k: usize| {
+            let size: f64 = row.by_score.iter().map(|slope| slope.abs()).sum();
+            row.by_threshold[k].abs() > FOLD * size
+        };
+        if self.kind.is_diagonal() {
+            let one = |k: usize| solid(&rows[k].0, k).then(|| -f.by_threshold[k] / rows[k].0.by_threshold[k]);
+            return (0..m).map(one).collect();
+        }
+        let transposed = Array2::from_shape_fn((m, m), |(k, row)| rows[row].0.by_threshold[k]);
+        let right = Array1::from_iter(f.by_threshold.iter().map(|d| -d));
+        linalg::solve(&transposed, &right).ok().map(|x| x.to_vec())
+    }
+
+    /// Scores on the host, one per label, all finite.
+    pub(super) fn scores<'a>(
+        &self,
+        s: &'a impl Numbers,
+        labels: &Labels,
+    ) -> Result<std::borrow::Cow<'a, [f64]>> {
+        let s = s.numbers()?;
+        ensure_shape("scores of a rate problem", labels.n(), s.len())?;
+        if let Some(i) = s.iter().position(|s| !s.is_finite()) {
+            let why = format!(
+                "score {i} is {}; look for such numbers in the input or lower the learning rate",
+                s[i]
+            );
+            return Err(Error::data("scores", why));
+        }
+        Ok(s)
+    }
+
+    /// Shows objective, constraints and surrogate.
+    pub fn evcxr_display(&self) {
+        let text = |sum: &RateSum| sum.to_string();
+        let mut rows = vec![("minimise".to_string(), Cell::Text(text(&self.objective)))];
+        rows.extend(self.constraints.iter().map(|g| ("constrain to 0".to_string(), Cell::Text(text(g)))));
+        rows.push(("surrogate".to_string(), Cell::Text(format!("{:?}", self.surrogate))));
+        Table::pairs("role", "what", rows).evcxr_display();
+    }
+}
+
+/// Scores times thresholds from which several threads are faster than one.
+pub(super) const WORTH_SPLITTING: usize = 1 << 12;
+
+/// Below this, the slopes of a constraint are about to underflow, and their ratios lose digits.
+const UNDERFLOW: f64 = 1e-280;
+
+/// A constraint whose slope in its threshold is this small beside those in the scores has a fold there.
+const FOLD: f64 = 1e-9;
+
+/// Σ c_i s_i as a loss, with a constant that makes its value `value`.
+pub(super) fn linear_form(s: &Tensor, values: &[f64], c: &[f64], value: f64) -> Result<Tensor> {
+    let dot: f64 = values.iter().zip(c).map(|(s, c)| s * c).sum();
+    let c = Tensor::new(c, s.device())?.to_dtype(s.dtype())?;
+    Ok(((s * c)?.sum_all()? + (value - dot))?)
+}
+
+impl Adjoint {
+    /// Shows objective, constraints and multipliers.
+    pub fn evcxr_display(&self) {
+        let rows = vec![
+            ("objective".to_string(), Cell::from(self.objective)),
+            ("constraints".to_string(), Cell::from(self.constraints.clone())),
+            ("multipliers".to_string(), Cell::from(self.multiplier.clone())),
+            ("sum of the cotangent".to_string(), Cell::from(self.cotangent.iter().sum::<f64>())),
+        ];
+        Table::pairs("", "value", rows).evcxr_display();
+    }
+}
+
+impl Thresholds {
+    /// Shows the thresholds and how they were found.
+    pub fn evcxr_display(&self) {
+        let text =
+            format!("thresholds {:?} after {} passes, residual {:.1e}", self.t, self.passes, self.residual);
+        evcxr_runtime::mime_type("text/plain").text(text);
+    }
+}

@@ -1,0 +1,456 @@
+//! Rates, and sums of rates, with their derivatives in scores and thresholds.
+
+use candle_core::Tensor;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::labels::{Labels, Within};
+use super::surrogate::Surrogate;
+use crate::error::{Error, Result, ensure_shape};
+
+/// A share of decisions, each of the form s > t.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Rate {
+    /// Negatives above the threshold, over all negatives.
+    FalsePositive,
+    /// Positives not above it, over all positives.
+    FalseNegative,
+    /// Positives above it, over all positives: recall.
+    TruePositive,
+    /// Negatives not above it, over all negatives.
+    TrueNegative,
+    /// Positives above it, over all above it. The one ratio here: not monotone in the threshold.
+    Precision,
+    /// Samples above it, over all samples.
+    Coverage,
+    /// Wrong decisions, over all samples.
+    Error,
+}
+
+/// At which threshold a rate is taken: the same for all, or one for those with an attribute and one for the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    Threshold(usize),
+    ByAttribute { attribute: usize, with: usize, without: usize },
+}
+
+/// A rate with a weight.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Term {
+    pub weight: f64,
+    pub rate: Rate,
+    pub within: Within,
+    pub at: At,
+}
+
+/// A weighted sum of rates and a constant: an objective, or a constraint that wants it to be zero.
+///
+/// ```text
+/// g(s, t) = constant + Σ weight · rate(s, t)
+/// ```
+/// Checked by `tests/rate/smooth.rs`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RateSum {
+    pub terms: Vec<Term>,
+    pub constant: f64,
+}
+
+/// Value of a sum of rates and its derivatives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slopes {
+    pub value: f64,
+    /// Derivative in each score (n).
+    pub by_score: Vec<f64>,
+    /// Derivative in each threshold (m). As every rate depends on s − t only, scores and their own threshold cancel.
+    pub by_threshold: Vec<f64>,
+}
+
+/// Terms that one thread takes at a time.
+const PIECE: usize = 16;
+
+impl Rate {
+    /// The rate in a sum, with weight 1, among all samples, at the first threshold.
+    pub fn term(self) -> Term {
+        Term { weight: 1.0, rate: self, within: Within::All, at: At::Threshold(0) }
+    }
+
+    /// The sum rate − target, which a constraint wants to be zero.
+    pub fn minus(self, target: f64) -> RateSum {
+        RateSum { terms: vec![self.term()], constant: -target }
+    }
+
+    /// Weights of positives and of negatives above the threshold, and the constant: the rate is
+    /// constant + Σ weight · [s > t]. `None` for precision.
+    fn weights(self, positives: usize, negatives: usize) -> Option<(f64, f64, f64)> {
+        let (p, n) = (positives as f64, negatives as f64);
+        Some(match self {
+            Rate::FalsePositive => (0.0, 1.0 / n, 0.0),
+            Rate::FalseNegative => (-1.0 / p, 0.0, 1.0),
+            Rate::TruePositive => (1.0 / p, 0.0, 0.0),
+            Rate::TrueNegative => (0.0, -1.0 / n, 1.0),
+            Rate::Coverage => (1.0 / (p + n), 1.0 / (p + n), 0.0),
+            Rate::Error => (-1.0 / (p + n), 1.0 / (p + n), p / (p + n)),
+            Rate::Precision => return None,
+        })
+    }
+
+    /// Whether the rate has members to count.
+    pub(super) fn counted(self, (positives, negatives): (usize, usize), within: Within) -> Result<()> {
+        let (missing, kind) = match self {
+            Rate::FalsePositive | Rate::TrueNegative => (negatives == 0, "negative"),
+            Rate::FalseNegative | Rate::TruePositive | Rate::Precision => (positives == 0, "positive"),
+            Rate::Coverage | Rate::Error => (positives + negatives == 0, "member"),
+        };
+        if !missing {
+            return Ok(());
+        }
+        let whom = match within {
+            Within::All => String::new(),
+            Within::With(attribute) => format!(" with attribute {attribute}"),
+            Within::Without(attribute) => format!(" without attribute {attribute}"),
+        };
+        let why = format!("there is no {kind}{whom}; take larger or stratified batches");
+        Err(Error::data("labels", why))
+    }
+}
+
+impl Term {
+    /// The same with another weight.
+    pub fn weight(self, weight: f64) -> Term {
+        Term { weight, ..self }
+    }
+
+    /// The same among a group only.
+    pub fn within(self, within: Within) -> Term {
+        Term { within, ..self }
+    }
+
+    /// The same at another threshold.
+    pub fn at(self, at: At) -> Term {
+        Term { at, ..self }
+    }
+
+    /// Columns of the attributes that it refers to.
+    pub(super) fn attributes(&self) -> impl Iterator<Item = usize> {
+        let group = match self.within {
+            Within::All => None,
+            Within::With(attribute) | Within::Without(attribute) => Some(attribute),
+        };
+        let chooser = match self.at {
+            At::Threshold(_) => None,
+            At::ByAttribute { attribute, .. } => Some(attribute),
+        };
+        group.into_iter().chain(chooser)
+    }
+
+    /// Index of the threshold that decides a sample.
+    fn index(&self, labels: &Labels, i: usize) -> usize {
+        match self.at {
+            At::Threshold(k) => k,
+            At::ByAttribute { attribute, with, without } => {
+                if labels.is_within(Within::With(attribute), i) {
+                    with
+                } else {
+                    without
+                }
+            }
+        }
+    }
+
+    /// Adds value and derivatives to `sum`; slopes are e^shift times smaller than they are.
+    fn add(
+        &self,
+        s: &[f64],
+        labels: &Labels,
+        t: &[f64],
+        surrogate: Surrogate,
+        shift: f64,
+        sum: &mut Slopes,
+    ) -> Result<()> {
+        let counts = labels.counts(self.within)?;
+        self.rate.counted(counts, self.within)?;
+        let slope = |u: f64| match shift {
+            0.0 => surrogate.value_and_slope(u),
+            _ => (surrogate.value(u), (surrogate.log_slope(u) - shift).exp()),
+        };
+        let Some((on_positive, on_negative, constant)) = self.rate.weights(counts.0, counts.1) else {
+            return self.add_precision(s, labels, t, slope, sum);
+        };
+        sum.value += self.weight * constant;
+        for (i, s) in s.iter().enumerate() {
+            let weight = self.weight * if labels.is_positive(i) { on_positive } else { on_negative };
+            if weight == 0.0 || !labels.is_within(self.within, i) {
+                continue;
+            }
+            let k = self.index(labels, i);
+            let u = s - t[k];
+            // Where "above" helps, a convex bound must stand on the other side: 1 − h(−u) instead of h(u).
+            let (value, slope) = match weight > 0.0 || surrogate.is_bounded() {
+                true => slope(u),
+                false => {
+                    let (value, slope) = slope(-u);
+                    (1.0 - value, slope)
+                }
+            };
+            sum.value += weight * value;
+            sum.by_score[i] += weight * slope;
+            sum.by_threshold[k] -= weight * slope;
+        }
+        Ok(())
+    }
+
+    /// TP / (TP + FP), and its derivatives by the rule for quotients.
+    fn add_precision(
+        &self,
+        s: &[f64],
+        labels: &Labels,
+        t: &[f64],
+        slope: impl Fn(f64) -> (f64, f64),
+        sum: &mut Slopes,
+    ) -> Result<()> {
+        let members = || (0..s.len()).filter(|i| labels.is_within(self.within, *i));
+        let (mut tp, mut fp) = (0.0, 0.0);
+        for i in members() {
+            let share = slope(s[i] - t[self.index(labels, i)]).0;
+            *if labels.is_positive(i) { &mut tp } else { &mut fp } += share;
+        }
+        let above: f64 = tp + fp;
+        if above < f64::MIN_POSITIVE {
+            let why = "no score is above the threshold, so precision has no value; lower the threshold";
+            return Err(Error::data("scores", why));
+        }
+        sum.value += self.weight * tp / above;
+        for i in members() {
+            let k = self.index(labels, i);
+            let gain = if labels.is_positive(i) { fp } else { -tp };
+            let by_score = self.weight * gain / (above * above) * slope(s[i] - t[k]).1;
+            sum.by_score[i] += by_score;
+            sum.by_threshold[k] -= by_score;
+        }
+        Ok(())
+    }
+}
+
+impl RateSum {
+    /// Whether scores, labels and thresholds fit these rates.
+    fn check(&self, n: usize, labels: &Labels, t: &[f64]) -> Result<()> {
+        ensure_shape("scores of a rate", labels.n(), n)?;
+        if self.thresholds() > t.len() {
+            return Err(Error::shape(
+                "thresholds of a rate",
+                format!("at least {}", self.thresholds()),
+                t.len(),
+            ));
+        }
+        for attribute in self.terms.iter().flat_map(Term::attributes) {
+            labels.attribute(attribute)?;
+        }
+        Ok(())
+    }
+
+    /// Largest index of a threshold, plus one.
+    pub(super) fn thresholds(&self) -> usize {
+        let used = self.terms.iter().map(|term| match term.at {
+            At::Threshold(k) => k + 1,
+            At::ByAttribute { with, without, .. } => with.max(without) + 1,
+        });
+        used.max().unwrap_or(0)
+    }
+
+    /// Smooth value and derivatives at scores (n) and thresholds (m).
+    ///
+    /// Cost: O(n) per term. Fails: `Data` if a class or a group of a rate has no member.
+    pub fn slopes(&self, s: &[f64], labels: &Labels, t: &[f64], surrogate: Surrogate) -> Result<Slopes> {
+        self.shifted_slopes(s, labels, t, surrogate, 0.0)
+    }
+
+    /// The same with derivatives divided by e^shift, which may be finite where they themselves underflow.
+    pub(super) fn shifted_slopes(
+        &self,
+        s: &[f64],
+        labels: &Labels,
+        t: &[f64],
+        surrogate: Surrogate,
+        shift: f64,
+    ) -> Result<Slopes> {
+        self.check(s.len(), labels, t)?;
+        // Fixed pieces, so that the result does not depend on the number of threads.
+        let some = |terms: &[Term]| -> Result<Slopes> {
+            let mut sum =
+                Slopes { value: 0.0, by_score: vec![0.0; s.len()], by_threshold: vec![0.0; t.len()] };
+            terms.iter().try_for_each(|term| term.add(s, labels, t, surrogate, shift, &mut sum))?;
+            Ok(sum)
+        };
+        if self.terms.len() <= PIECE {
+            let sum = some(&self.terms)?;
+            return Ok(Slopes { value: sum.value + self.constant, ..sum });
+        }
+        let parts = self.terms.par_chunks(PIECE).map(some).collect::<Result<Vec<_>>>()?;
+        let mut parts = parts.into_iter();
+        let mut sum =
+            parts.next().unwrap_or_else(|| Slopes { value: 0.0, by_score: vec![], by_threshold: vec![] });
+        sum.value += self.constant;
+        for part in parts {
+            sum.value += part.value;
+            sum.by_score.iter_mut().zip(part.by_score).for_each(|(a, b)| *a += b);
+            sum.by_threshold.iter_mut().zip(part.by_threshold).for_each(|(a, b)| *a += b);
+        }
+        Ok(sum)
+    }
+
+    /// Largest logarithm of a slope among the samples that count.
+    pub(super) fn largest_log_slope(
+        &self,
+        s: &[f64],
+        labels: &Labels,
+        t: &[f64],
+        surrogate: Surrogate,
+    ) -> f64 {
+        let mut most = f64::NEG_INFINITY;
+        for term in &self.terms {
+            let (p, n) = match term.rate {
+                Rate::FalsePositive | Rate::TrueNegative => (false, true),
+                Rate::FalseNegative | Rate::TruePositive => (true, false),
+                Rate::Precision | Rate::Coverage | Rate::Error => (true, true),
+            };
+            let counts =
+                |i: &usize| (if labels.is_positive(*i) { p } else { n }) && labels.is_within(term.within, *i);
+            for i in (0..s.len()).filter(counts) {
+                most = most.max(surrogate.log_slope(s[i] - t[term.index(labels, i)]));
+            }
+        }
+        most
+    }
+
+    /// Exact value, counted with the strict rule s > t.
+    ///
+    /// Fails: `Data` if a class or a group of a rate has no member, or nothing is above the threshold of a precision.
+    pub fn count(&self, s: &[f64], labels: &Labels, t: &[f64]) -> Result<f64> {
+        self.check(s.len(), labels, t)?;
+        let mut value = self.constant;
+        for term in &self.terms {
+            let counts = labels.counts(term.within)?;
+            term.rate.counted(counts, term.within)?;
+            let (mut tp, mut fp) = (0usize, 0usize);
+            for (i, s) in s.iter().enumerate() {
+                if labels.is_within(term.within, i) && *s > t[term.index(labels, i)] {
+                    *if labels.is_positive(i) { &mut tp } else { &mut fp } += 1;
+                }
+            }
+            value += term.weight
+                * match term.rate.weights(counts.0, counts.1) {
+                    Some((on_positive, on_negative, constant)) => {
+                        constant + on_positive * tp as f64 + on_negative * fp as f64
+                    }
+                    None if tp + fp == 0 => {
+                        let why = "no score is above the threshold, so precision has no value";
+                        return Err(Error::data("scores", why));
+                    }
+                    None => tp as f64 / (tp + fp) as f64,
+                };
+        }
+        Ok(value)
+    }
+
+    /// Smooth value as a tensor that knows its gradient in the scores, with constant thresholds, on their device.
+    ///
+    /// Shapes: `s` (n), `t` (m) → scalar. The same number as [`slopes`](RateSum::slopes), in the scores' own precision.
+    pub fn tensor(&self, s: &Tensor, labels: &Labels, t: &[f64], surrogate: Surrogate) -> Result<Tensor> {
+        let constants =
+            |values: Vec<f64>| Ok::<_, Error>(Tensor::new(values, s.device())?.to_dtype(s.dtype())?);
+        let mut total = constants(vec![self.constant])?.sum_all()?;
+        for term in &self.terms {
+            let counts = labels.counts(term.within)?;
+            term.rate.counted(counts, term.within)?;
+            let own = constants((0..labels.n()).map(|i| t[term.index(labels, i)]).collect())?;
+            let u = s.sub(&own)?;
+            let inside = |i: usize| labels.is_within(term.within, i);
+            let weighted = |on_positive: f64, on_negative: f64| {
+                let weight = |i: usize| if labels.is_positive(i) { on_positive } else { on_negative };
+                constants((0..labels.n()).map(|i| if inside(i) { weight(i) } else { 0.0 }).collect())
+            };
+            let above = surrogate.of(&u)?;
+            let value = match term.rate.weights(counts.0, counts.1) {
+                Some((on_positive, on_negative, constant)) => {
+                    let (helps, hurts) = (
+                        weighted((term.weight * on_positive).min(0.0), (term.weight * on_negative).min(0.0))?,
+                        weighted((term.weight * on_positive).max(0.0), (term.weight * on_negative).max(0.0))?,
+                    );
+                    let below = (1.0 - surrogate.of(&u.neg()?)?)?;
+                    let sum = ((above * hurts)?.sum_all()? + (below * helps)?.sum_all()?)?;
+                    (sum + term.weight * constant)?
+                }
+                None => {
+                    let tp = (&above * weighted(1.0, 0.0)?)?.sum_all()?;
+                    let all = (&above * weighted(1.0, 1.0)?)?.sum_all()?;
+                    ((tp / all)? * term.weight)?
+                }
+            };
+            total = (total + value)?;
+        }
+        Ok(total)
+    }
+
+    /// Successes and trials of a sum that is one rate.
+    pub(super) fn successes(&self, s: &[f64], labels: &Labels, t: &[f64]) -> Result<(usize, usize)> {
+        let term = self.terms[0];
+        let (positives, negatives) = labels.counts(term.within)?;
+        let value = self.count(s, labels, t)?;
+        let trials = match term.rate {
+            Rate::FalsePositive | Rate::TrueNegative => negatives,
+            Rate::FalseNegative | Rate::TruePositive => positives,
+            Rate::Coverage | Rate::Error => positives + negatives,
+            Rate::Precision => {
+                let all = RateSum { terms: vec![Term { rate: Rate::Coverage, ..term }], constant: 0.0 };
+                (all.count(s, labels, t)? * (positives + negatives) as f64).round() as usize
+            }
+        };
+        Ok(((value * trials as f64).round() as usize, trials))
+    }
+}
+
+impl Term {
+    /// The rate in words.
+    pub(super) fn name(&self) -> String {
+        let rate = match self.rate {
+            Rate::FalsePositive => "false positive rate",
+            Rate::FalseNegative => "false negative rate",
+            Rate::TruePositive => "true positive rate",
+            Rate::TrueNegative => "true negative rate",
+            Rate::Precision => "precision",
+            Rate::Coverage => "coverage",
+            Rate::Error => "error",
+        };
+        let group = match self.within {
+            Within::All => String::new(),
+            Within::With(attribute) => format!(", with attribute {attribute}"),
+            Within::Without(attribute) => format!(", without attribute {attribute}"),
+        };
+        match self.at {
+            At::Threshold(0) | At::ByAttribute { .. } => format!("{rate}{group}"),
+            At::Threshold(k) => format!("{rate}{group}, at threshold {k}"),
+        }
+    }
+}
+
+impl std::fmt::Display for RateSum {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (i, term) in self.terms.iter().enumerate() {
+            let sign = if term.weight < 0.0 { "−" } else { "+" };
+            match (i, sign) {
+                (0, "+") => {}
+                (0, _) => write!(f, "−")?,
+                _ => write!(f, " {sign} ")?,
+            }
+            if term.weight.abs() != 1.0 {
+                write!(f, "{} · ", term.weight.abs())?;
+            }
+            write!(f, "{}", term.name())?;
+        }
+        match self.constant {
+            0.0 => Ok(()),
+            constant if constant < 0.0 => write!(f, " − {}", -constant),
+            constant => write!(f, " + {constant}"),
+        }
+    }
+}

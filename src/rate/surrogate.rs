@@ -1,0 +1,111 @@
+//! Smooth stand-ins for the step function of a decision.
+
+use candle_core::Tensor;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// What takes the place of [u > 0], where u = s − t is how far a score lies above the threshold.
+///
+/// Checked by `tests/rate/smooth.rs`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Surrogate {
+    /// σ(τu): between 0 and 1, so that a rate made of it can equal any target.
+    Sigmoid { sharpness: f64 },
+    /// ln(1 + e^{τu}): unbounded, so no equation for a threshold. Thresholds are hard quantiles, only gradients use it.
+    Softplus { sharpness: f64 },
+    /// max(0, 1 + u), the convex bound that Lagrangian games use. Unbounded: the same rule as for softplus.
+    Hinge,
+}
+
+impl Surrogate {
+    /// A logistic sigmoid; the sharper, the closer to a step.
+    pub fn sigmoid(sharpness: f64) -> Surrogate {
+        Surrogate::Sigmoid { sharpness }
+    }
+
+    /// Value in place of [u > 0].
+    pub fn value(self, u: f64) -> f64 {
+        self.value_and_slope(u).0
+    }
+
+    /// Derivative in u.
+    pub fn slope(self, u: f64) -> f64 {
+        self.value_and_slope(u).1
+    }
+
+    /// Both, with one exponential.
+    pub(super) fn value_and_slope(self, u: f64) -> (f64, f64) {
+        match self {
+            Surrogate::Sigmoid { sharpness } => {
+                let x = sharpness * u;
+                let (high, low) = sigmoids(x);
+                (if x >= 0.0 { high } else { low }, sharpness * high * low)
+            }
+            Surrogate::Softplus { sharpness } => {
+                let x = sharpness * u;
+                let (high, low) = sigmoids(x);
+                (x.max(0.0) - high.ln(), sharpness * if x >= 0.0 { high } else { low })
+            }
+            Surrogate::Hinge => ((1.0 + u).max(0.0), f64::from(u8::from(u > -1.0))),
+        }
+    }
+
+    /// Logarithm of the derivative, finite where the derivative itself underflows.
+    ///
+    /// ```text
+    /// ln σ(x)σ(−x) = −|x| − 2 ln(1 + e^−|x|)
+    /// ```
+    pub fn log_slope(self, u: f64) -> f64 {
+        match self {
+            Surrogate::Sigmoid { sharpness } => {
+                let x = (sharpness * u).abs();
+                sharpness.ln() - x - 2.0 * (-x).exp().ln_1p()
+            }
+            Surrogate::Softplus { sharpness } => {
+                let x = sharpness * u;
+                sharpness.ln() + x.min(0.0) - (-x.abs()).exp().ln_1p()
+            }
+            Surrogate::Hinge => self.slope(u).ln(),
+        }
+    }
+
+    /// Value on a tensor, with its gradient, on the tensor's device.
+    pub fn of(self, u: &Tensor) -> Result<Tensor> {
+        Ok(match self {
+            Surrogate::Sigmoid { sharpness } => candle_nn::ops::sigmoid(&(u * sharpness)?)?,
+            Surrogate::Softplus { sharpness } => {
+                let x = (u * sharpness)?;
+                (x.relu()? + (x.abs()?.neg()?.exp()? + 1.0)?.log()?)?
+            }
+            Surrogate::Hinge => (u + 1.0)?.relu()?,
+        })
+    }
+
+    /// Whether a rate made of it lies between 0 and 1, so that thresholds can be solved for.
+    pub fn is_bounded(self) -> bool {
+        matches!(self, Surrogate::Sigmoid { .. })
+    }
+
+    pub(super) fn check(self) -> Result<()> {
+        match self {
+            Surrogate::Sigmoid { sharpness } | Surrogate::Softplus { sharpness }
+                if !(sharpness > 0.0 && sharpness.is_finite()) =>
+            {
+                Err(Error::config(
+                    "sharpness",
+                    sharpness,
+                    "a positive number; 1 over the spread of the scores is mild",
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// σ(|x|) and σ(−|x|), each to full precision.
+pub(super) fn sigmoids(x: f64) -> (f64, f64) {
+    let e = (-x.abs()).exp();
+    let high = 1.0 / (1.0 + e);
+    (high, e * high)
+}

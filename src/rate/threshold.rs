@@ -1,0 +1,178 @@
+//! The threshold at which a share of scores lies above: smooth, by a safeguarded Newton method, and hard, by counting.
+
+use rayon::prelude::*;
+
+use super::surrogate::sigmoids;
+use crate::distribution::beta_cdf;
+use crate::error::{Error, Result};
+use crate::numbers::Numbers;
+
+/// A threshold that was solved for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Root {
+    pub threshold: f64,
+    /// Passes over the scores.
+    pub passes: usize,
+    /// How far the share is from its target.
+    pub residual: f64,
+}
+
+/// A share is solved for when it is this close, relative to the target or its complement.
+const TOLERANCE: f64 = 1e-12;
+
+/// Bisection alone halves the bracket to the last digit in fewer.
+const MOST_PASSES: usize = 100;
+
+/// A share times a count is taken for the whole number it was meant to be.
+const WHOLE: f64 = 1e-9;
+
+/// Scores per piece of a sum: fixed, so that the result does not depend on the number of threads.
+const PIECE: usize = 1 << 14;
+
+/// The threshold t at which the smooth share of scores above it equals the target.
+///
+/// ```text
+/// (1/n) Σ σ(τ(s_i − t)) = β,   t ∈ [min s − ℓ/τ, max s − ℓ/τ],   ℓ = ln(β / (1−β))
+/// ```
+/// The share falls strictly from 1 to 0, so there is one solution for any scores. Newton's method on the logarithm of
+/// the odds, which is exact in one step if all scores are equal; a step that leaves the bracket becomes a bisection.
+/// `warm` is a guess, such as the threshold of the step before. Host: all scores, in f64. Cost: O(n) a pass, on all
+/// cores; about five passes. Fails: `Shape` without a score, `Config` for a target outside (0, 1) or a sharpness that
+/// is not positive, `Data` if a score is not finite. Book: `rate/implicit.md`. Checked by `tests/rate/threshold.rs`.
+pub fn smooth_threshold(
+    scores: impl Numbers,
+    target: f64,
+    sharpness: f64,
+    warm: Option<f64>,
+) -> Result<Root> {
+    let s = scores.numbers()?;
+    let n = s.len() as f64;
+    if s.is_empty() {
+        return Err(Error::shape("scores of a threshold", "at least one", 0));
+    }
+    if !(target > 0.0 && target < 1.0) {
+        let allowed = "between 0 and 1, both excluded; threshold_at_fpr of Scores takes the ends too";
+        return Err(Error::config("target rate", target, allowed));
+    }
+    if !(sharpness > 0.0 && sharpness.is_finite()) {
+        return Err(Error::config("sharpness", sharpness, "a positive number"));
+    }
+    let (least, most) = ends(&s)?;
+    let odds = target.ln() - (-target).ln_1p();
+    let (mut low, mut high) = (least - odds / sharpness, most - odds / sharpness);
+    let guess = warm.filter(|t| t.is_finite()).unwrap_or_else(|| hard_threshold_of(&s, target, most));
+    let mut t = if high > low { guess.clamp(low, high) } else { low };
+    let mut root = Root { threshold: t, passes: 0, residual: f64::INFINITY };
+    while root.passes < MOST_PASSES {
+        let [above, below, spread] = sums(&s, t, sharpness).map(|sum| sum / n);
+        let residual = above - target;
+        root = Root { threshold: t, passes: root.passes + 1, residual };
+        let step = (above.ln() - below.ln() - odds) / (sharpness * spread * (1.0 / above + 1.0 / below));
+        let last_digit = 4.0 * f64::EPSILON * t.abs().max(1.0);
+        if residual.abs() <= TOLERANCE * target.min(1.0 - target)
+            || step.abs() <= last_digit
+            || high - low <= last_digit
+        {
+            return Ok(root);
+        }
+        *if residual > 0.0 { &mut low } else { &mut high } = t;
+        t = if low < t + step && t + step < high { t + step } else { 0.5 * (low + high) };
+    }
+    Ok(root)
+}
+
+/// The lowest threshold with at most a share `target` of the scores above it, counted with the strict rule s > t.
+///
+/// ```text
+/// t = the (⌊β n⌋ + 1)-th largest score
+/// ```
+/// With β n < 1 it is the largest score, with β = 1 minus infinity. Host: all scores. Cost: O(n). Fails: `Shape` without
+/// a score, `Config` for a target outside [0, 1], `Data` if a score is not finite.
+pub fn hard_threshold(scores: impl Numbers, target: f64) -> Result<f64> {
+    let s = scores.numbers()?;
+    if s.is_empty() {
+        return Err(Error::shape("scores of a threshold", "at least one", 0));
+    }
+    if !(0.0..=1.0).contains(&target) {
+        return Err(Error::config("target rate", target, "0 to 1"));
+    }
+    ends(&s)?;
+    Ok(hard_threshold_of(&s, target, f64::NEG_INFINITY))
+}
+
+/// The same for scores that are known to be finite; `all` is the answer where everything may be above.
+fn hard_threshold_of(s: &[f64], target: f64, all: f64) -> f64 {
+    let allowed = (target * s.len() as f64 + WHOLE).floor() as usize;
+    if allowed >= s.len() {
+        return all;
+    }
+    let mut s = s.to_vec();
+    *s.select_nth_unstable_by(allowed, |a, b| b.total_cmp(a)).1
+}
+
+/// The largest rate to aim at so that a threshold counted on `n` samples keeps a rate of at most `limit` on new ones,
+/// with chance `1 − risk`.
+///
+/// ```text
+/// max k/n with P(Beta(k+1, n−k) > limit) ≤ risk
+/// ```
+/// The law is that of the rate of an order statistic, whatever the continuous distribution of scores. Cost: O(log n)
+/// evaluations of an incomplete beta function. Fails: `Config` for a limit or risk outside (0, 1); `Data` if even k = 0 is
+/// too risky, with the number of samples that would do. Book: `rate/samples.md`. Checked by `tests/rate/samples.rs`.
+pub fn confident_target(limit: f64, n: usize, risk: f64) -> Result<f64> {
+    for (name, value) in [("limit of a rate", limit), ("risk", risk)] {
+        if !(value > 0.0 && value < 1.0) {
+            return Err(Error::config(name, value, "between 0 and 1, both excluded"));
+        }
+    }
+    let excess = |k: usize| Ok::<_, Error>(1.0 - beta_cdf(limit, k as f64 + 1.0, (n - k) as f64)?);
+    if n == 0 || excess(0)? > risk {
+        let needed = (risk.ln() / (-limit).ln_1p()).ceil();
+        let why =
+            format!("{n} samples cannot promise a rate of at most {limit} with risk {risk}; {needed} can");
+        return Err(Error::data("scores", why));
+    }
+    // The risk grows with k: the last admissible one, by bisection.
+    let (mut good, mut bad) = (0, n);
+    while bad - good > 1 {
+        let k = good + (bad - good) / 2;
+        *if excess(k)? <= risk { &mut good } else { &mut bad } = k;
+    }
+    Ok(good as f64 / n as f64)
+}
+
+/// Smallest and largest score.
+fn ends(s: &[f64]) -> Result<(f64, f64)> {
+    let parts = in_pieces(s, |s| {
+        s.iter().fold([f64::INFINITY, f64::NEG_INFINITY, 0.0], |[least, most, zero], s| {
+            [least.min(*s), most.max(*s), zero + 0.0 * s]
+        })
+    });
+    let all = [f64::INFINITY, f64::NEG_INFINITY, 0.0];
+    let [least, most, zero] =
+        parts.into_iter().fold(all, |a, b| [a[0].min(b[0]), a[1].max(b[1]), a[2] + b[2]]);
+    // NaN if any score is not finite.
+    if zero != 0.0 {
+        return Err(Error::data("scores", "one is not finite; look for such numbers in the input"));
+    }
+    Ok((least, most))
+}
+
+/// Sums of σ(τ(s−t)), of its complement, and of their product.
+fn sums(s: &[f64], t: f64, sharpness: f64) -> [f64; 3] {
+    let parts = in_pieces(s, |s| {
+        s.iter().fold([0.0; 3], |[above, below, spread], s| {
+            let x = sharpness * (s - t);
+            let (high, low) = sigmoids(x);
+            let (up, down) = if x >= 0.0 { (high, low) } else { (low, high) };
+            [above + up, below + down, spread + high * low]
+        })
+    });
+    parts.into_iter().fold([0.0; 3], |a, b| [a[0] + b[0], a[1] + b[1], a[2] + b[2]])
+}
+
+/// Applies a function to pieces of the scores, on all cores if there are several.
+fn in_pieces(s: &[f64], f: impl Fn(&[f64]) -> [f64; 3] + Sync + Send) -> Vec<[f64; 3]> {
+    // Waking the other cores takes longer than a batch does.
+    if s.len() <= PIECE { vec![f(s)] } else { s.par_chunks(PIECE).map(f).collect() }
+}
