@@ -12,23 +12,26 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import kernel
 from kernel import ROOT
+from evidence import PYTEST as REPORT
 from notebook import TEST_OUTPUT
 
 TRIPLE = kernel.host_triple(kernel.real_tool("rustc"))
 # The kernel's own flags, so that every dependency is built once for both.
 SHARED = {"RUSTFLAGS": kernel.rustflags()}
 HERE = f"--target={TRIPLE}"
+EVIDENCE = [sys.executable, "scripts/evidence.py"]
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 
 STAGES = {
     "format": (["cargo", "fmt", "--all", "--check"], {}),
     "clippy": (["cargo", "clippy", "-q", HERE, "--all-targets", "--", "-D", "warnings"], SHARED),
     "docs": (["cargo", "doc", "-q", HERE, "--no-deps"], {**SHARED, "RUSTDOCFLAGS": "-D warnings"}),
-    "library": (["cargo", "test", "-q", HERE], {**SHARED, "LASTLAYER_EXPORT": ""}),
+    "library": ([*EVIDENCE, "library", "cargo", "test", HERE], {**SHARED, "LASTLAYER_EXPORT": ""}),
     "export": (["cargo", "test", "-q", "--release", "-p", "lastlayer-export"], {}),
     "export-clippy": (["cargo", "clippy", "-q", "--release", "-p", "lastlayer-export", "--", "-D", "warnings"], {}),
     "scripts": ([*PYTEST, "tests/scripts", "tests/book"], {}),
-    "kernel": ([*PYTEST, "tests/kernel"], {}),
+    "kernel": ([*PYTEST, f"--junitxml={REPORT}", "tests/kernel"], {}),
+    "evidence": ([*EVIDENCE, "check"], {}),
     "notebooks": ([sys.executable, "scripts/notebook.py", "test"], {}),
     "book": ([sys.executable, "scripts/book.py", "build"], {"LASTLAYER_FIGURES": str(TEST_OUTPUT / "figures")}),
     "pages": ([sys.executable, "scripts/book.py", "check"], {}),

@@ -2,7 +2,7 @@
 
 use lastlayer::data::{self, critters, load, toy};
 use lastlayer::ops::running;
-use lastlayer::{figure, files, kernel, metrics, model, progress, record, seed, table, train};
+use lastlayer::{figure, files, kernel, metrics, model, progress, rate, record, seed, table, train};
 
 /// Fails to compile unless the type is `'static + Clone` and has `evcxr_display` without any trait in scope.
 macro_rules! displayed {
@@ -41,6 +41,14 @@ displayed!(
     model::Predictor,
     model::SplitNet,
     progress::Progress,
+    rate::Adjoint,
+    rate::Game,
+    rate::Labels,
+    rate::RateProblem,
+    rate::RateSum,
+    rate::RateTraining,
+    rate::Root,
+    rate::Thresholds,
     record::Record,
     running::Running,
     seed::Seed,
@@ -57,11 +65,13 @@ displayed!(
 const PARTS: &[&str] = &[
     "AdamStep",
     "Adult",
+    "At",
     "Bars",
     "Batch",
     "Bin",
     "Bins",
     "Branch",
+    "CeLogit",
     "CelebA",
     "Cell",
     "Cifar100",
@@ -82,25 +92,36 @@ const PARTS: &[&str] = &[
     "Init",
     "Latents",
     "Layer",
+    "Method",
     "Missing",
     "Names",
     "Optimiser",
     "Parameters",
     "Part",
     "Pass",
+    "Penalty",
     "Plan",
     "Points",
     "Preset",
     "Provenance",
+    "Rate",
+    "Reading",
+    "Regret",
     "Schedule",
     "SgdStep",
     "Show",
     "Size",
+    "Slopes",
     "Stem",
     "Step",
     "Stopped",
+    "Surrogate",
     "SweepRun",
     "TensorFile",
+    "Term",
+    "ThresholdPolicy",
+    "Turns",
+    "Within",
 ];
 
 #[test]

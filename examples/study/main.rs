@@ -19,11 +19,13 @@ fn main() -> Result<()> {
         ("measures", []) => Some(measures()?),
         ("critters", []) => Some(critters()?),
         ("networks", []) => Some(networks()?),
+        ("rate-features", []) => Some(rate::features()?),
         ("rate-gaussians", words) => rate::gaussians(words)?,
         ("rate-critters", words) => rate::critters(words)?,
         ("rate-adult", words) => rate::adult(words)?,
         _ => {
-            let rows = "measures, critters, networks, rate-gaussians, rate-critters, rate-adult; only the last three in parts";
+            let rows = "measures, critters, networks, rate-features, rate-gaussians, rate-critters, rate-adult; only the last \
+                        three in parts";
             return Err(Error::config("row", arguments.join(" "), rows));
         }
     };

@@ -102,16 +102,17 @@ pub fn gaussians(words: &[String]) -> Result<Option<Record>> {
         let task = task(run.text("task")?);
         let [train, validation] = [("train", 20_000), ("validation", 5_000)]
             .map(|(part, n)| task.sample(n, run.seed.named(part), &device));
+        let (train, validation) = (train?, validation?);
         let net = linear_net(run.seed, &device)?;
-        let training = gaussian_run(run, &net, &train.clone()?, fpr)?;
+        gaussian_run(run, &net, &train, fpr)?;
         let w = direction(&net)?;
         let mut record = record.result("fnr", 100.0 * task.fnr_at_fpr(&w, fpr)?);
-        if let [multiplier] = training.state()?.1[..] {
-            record = record.result("multiplier", multiplier);
-        }
         // The threshold that a sample asks for, judged on the population.
         let goal = RateProblem::fnr_at_fpr(fpr, Surrogate::sigmoid(2.0))?;
-        for (name, data) in [("train", train?), ("validation", validation?)] {
+        let (s, labels) = (net.scores_of(&train)?, Labels::of(&train)?);
+        let multiplier = goal.adjoint(&s, &labels, &goal.solve(&s, &labels)?.t)?.multiplier[0];
+        record = record.result("multiplier", multiplier);
+        for (name, data) in [("train", train), ("validation", validation)] {
             let t = goal.hard_thresholds(net.scores_of(&data)?, &Labels::of(&data)?)?[0];
             let spread = |sds: &[f64]| w.iter().zip(sds).map(|(w, sd)| (w * sd).powi(2)).sum::<f64>().sqrt();
             let centre: f64 = w.iter().zip(&task.means[1]).map(|(w, m)| w * m).sum();
@@ -145,7 +146,7 @@ pub fn gaussians(words: &[String]) -> Result<Option<Record>> {
                         .result(&format!("{cell}_{method}_{key}"), mean(&results(&records, &settings, key)));
                 }
             }
-            let settings = [("task", name), ("percent", percent), ("method", "m2_adaptive")];
+            let settings = [("task", name), ("percent", percent), ("method", "ico")];
             record = record.result(&format!("{cell}_mu"), mean(&results(&records, &settings, "multiplier")));
         }
     }
@@ -162,7 +163,7 @@ fn task(name: &str) -> Gaussians {
 }
 
 /// Trains a net by the method of a run: 800 steps of Adam, the rate falling in the second half.
-fn gaussian_run(run: &SweepRun, net: &SplitNet, data: &Dataset, fpr: f64) -> Result<RateTraining> {
+fn gaussian_run(run: &SweepRun, net: &SplitNet, data: &Dataset, fpr: f64) -> Result<()> {
     let trainer = Trainer::adam(0.01)
         .decay(Decay::Penalty(1e-3))
         .schedule(Schedule::Linear { from: 0.5, floor: 0.0 })
@@ -172,13 +173,12 @@ fn gaussian_run(run: &SweepRun, net: &SplitNet, data: &Dataset, fpr: f64) -> Res
         .silent()
         .seed(run.seed);
     let goal = RateProblem::fnr_at_fpr(fpr, Surrogate::sigmoid(2.0))?;
-    let fit = |method: Method, policy: Option<ThresholdPolicy>| -> Result<RateTraining> {
+    let fit = |method: Method, policy: Option<ThresholdPolicy>| -> Result<()> {
         let mut training = RateTraining::new(net, &goal, method)?;
         if let Some(policy) = policy {
             training = training.policy(policy)?;
         }
-        trainer.fit(&training, data, |b| training.step(b))?;
-        Ok(training)
+        trainer.fit(&training, data, |b| training.step(b)).map(drop)
     };
     match run.text("method")? {
         "m2_same_batch" => fit(method("m2")?, Some(ThresholdPolicy::SolveEachStep)),
@@ -206,7 +206,7 @@ pub fn critters(words: &[String]) -> Result<Option<Record>> {
     let [train, validation, test] = parts;
     let (train, validation, test) = (train?, validation?, test?);
     let study = sweep("rate-critters", words)?.vary("attribute", &ATTRIBUTES).seeds(1..=SEEDS);
-    study.run(&name, |run, mut record| {
+    study.run(name, |run, mut record| {
         let attribute = run.text("attribute")?;
         let [train, validation, test] =
             [train.target(attribute)?, validation.target(attribute)?, test.target(attribute)?];
@@ -222,46 +222,61 @@ pub fn critters(words: &[String]) -> Result<Option<Record>> {
             .silent()
             .schedule(Schedule::OneCycle { rise: 0.25, start: 0.04, floor: 0.0 })
             .fit(&ce, &train, |b| ce.step(b))?;
-        for percent in [1, 2, 5, 10] {
-            let fpr = f64::from(percent) / 100.0;
-            let mut judge = |name: &str, net: &SplitNet| -> Result<()> {
-                let scores = Scores::new(net.scores_of(&test)?, &test.y)?;
-                let chosen =
-                    Scores::new(net.scores_of(&validation)?, &validation.y)?.threshold_at_fpr(fpr)?;
-                let moved = scores.confusion(chosen)?;
-                record = std::mem::replace(&mut record, Record::start("", ""))
-                    .result(&format!("{name}_{percent}_fnr"), 100.0 * scores.fnr_at_fpr(fpr)?)
-                    .result(&format!("{name}_{percent}_fnr_moved"), 100.0 * (1.0 - moved.tpr()?))
-                    .result(&format!("{name}_{percent}_fpr_moved"), 100.0 * moved.fpr()?);
-                Ok(())
-            };
-            judge("ce", &base)?;
-            // The surrogate is as sharp as the scores are spread.
-            let s = base.scores_of(&train)?.numbers()?.into_owned();
-            let sharpness = 2.0 / deviation(&s);
-            for name in METHODS {
-                let net = base.copy()?;
-                let goal = RateProblem::fnr_at_fpr(fpr, Surrogate::sigmoid(sharpness))?;
-                let kind = if name == "more_ce" { Method::CrossEntropy } else { method(name)? };
-                let mut training = RateTraining::new(&net, &goal, kind)?;
-                if name == "ico" || name == "last" {
-                    training = training.policy(ThresholdPolicy::Buffer { samples: 4096 })?;
-                }
-                Trainer::adam(1e-3)
-                    .epochs(4)
-                    .batch(256)
-                    .stratified()
-                    .seed(run.seed)
-                    .silent()
-                    .schedule(Schedule::Cosine { floor: 0.0 })
-                    .fit(&training, &train, |b| training.step(b))?;
-                judge(name, &net)?;
+        let tune = |net: &SplitNet, kind: Method, fpr: f64, sharpness: f64, data: &Dataset| -> Result<()> {
+            let goal = RateProblem::fnr_at_fpr(fpr, Surrogate::sigmoid(sharpness))?;
+            let mut training = RateTraining::new(net, &goal, kind)?;
+            if matches!(kind, Method::Ico | Method::LastLayer) {
+                training = training.policy(ThresholdPolicy::Buffer { samples: 4096 })?;
             }
+            let trainer = Trainer::adam(1e-3).epochs(4).batch(256).stratified().seed(run.seed).silent();
+            let trainer = trainer.schedule(Schedule::Cosine { floor: 0.0 });
+            trainer.fit(&training, data, |b| training.step(b)).map(drop)
+        };
+        let mut judge = |name: &str, percents: &[u32], net: &SplitNet, sets: [&Dataset; 2]| -> Result<()> {
+            let [validation, test] = sets;
+            let scores = Scores::new(net.scores_of(test)?, &test.y)?;
+            let chosen = Scores::new(net.scores_of(validation)?, &validation.y)?;
+            for percent in percents {
+                let fpr = f64::from(*percent) / 100.0;
+                let moved = scores.confusion(chosen.threshold_at_fpr(fpr)?)?;
+                for (key, value) in [
+                    ("fnr", scores.fnr_at_fpr(fpr)?),
+                    ("fnr_moved", moved.fnr()?),
+                    ("fpr_moved", moved.fpr()?),
+                ] {
+                    record.results.insert(format!("{name}_{percent}_{key}"), (100.0 * value).into());
+                }
+            }
+            Ok(())
+        };
+        let all = [1, 2, 5, 10];
+        judge("ce", &all, &base, [&validation, &test])?;
+        let more = base.copy()?;
+        tune(&more, Method::CrossEntropy, 0.01, 1.0, &train)?;
+        judge("more_ce", &all, &more, [&validation, &test])?;
+        // The surrogate is as sharp as the scores are spread.
+        let sharpness = 2.0 / deviation(&base.scores_of(&train)?.numbers()?);
+        // A frozen backbone is run once.
+        let frozen = |data: &Dataset| Ok::<_, Error>(Dataset { x: base.features_of(data)?, ..data.clone() });
+        let [seen, chosen, unseen] = [frozen(&train)?, frozen(&validation)?, frozen(&test)?];
+        for percent in all {
+            let fpr = f64::from(percent) / 100.0;
+            for name in ["ico", "m2_adaptive"] {
+                let net = base.copy()?;
+                tune(&net, method(name)?, fpr, sharpness, &train)?;
+                judge(name, &[percent], &net, [&validation, &test])?;
+            }
+            let none =
+                Plan { input: base.phi.output().to_vec(), layers: Vec::new(), init: Default::default() };
+            let phi = lastlayer::model::Net::new(none, run.seed, DType::F32, &device)?;
+            let net = SplitNet { phi, head: base.head.copy()? };
+            tune(&net, Method::LastLayer, fpr, sharpness, &seen)?;
+            judge("last", &[percent], &net, [&chosen, &unseen])?;
         }
         Ok(record)
     })?;
     let Some(records) = complete(&study, ATTRIBUTES.len() * SEEDS as usize)? else { return Ok(None) };
-    let mut record = Record::start("rate-critters", &name).config("seeds", SEEDS).config("test", 40_000);
+    let mut record = Record::start("rate-critters", name).config("seeds", SEEDS).config("test", 40_000);
     for attribute in ATTRIBUTES {
         let ceiling = critters.ceiling(attribute, Part::Test)?;
         for percent in ["1", "2", "5", "10"] {
@@ -375,7 +390,7 @@ pub fn adult(words: &[String]) -> Result<Option<Record>> {
     let (train, test) = (train?, test?);
     let study = sweep("rate-adult", words)?.vary("method", &METHODS).seeds(1..=SEEDS);
     let name = lastlayer::kernel::device_name(&device);
-    study.run(&name, |run, record| {
+    study.run(name, |run, record| {
         let method = run.text("method")?;
         let grid: &[f64] = match method {
             "ce" => &[0.05],
@@ -427,7 +442,7 @@ pub fn adult(words: &[String]) -> Result<Option<Record>> {
             .result("test_violation_sd", deviation(&drawn[1])))
     })?;
     let Some(records) = complete(&study, METHODS.len() * SEEDS as usize)? else { return Ok(None) };
-    let mut record = Record::start("rate-adult", &name).config("seeds", SEEDS).config("folds", FOLDS);
+    let mut record = Record::start("rate-adult", name).config("seeds", SEEDS).config("folds", FOLDS);
     let keys = [
         "train_error",
         "train_violation",
@@ -465,4 +480,71 @@ pub fn adult(words: &[String]) -> Result<Option<Record>> {
         record = record.result(&format!("chosen_{key}"), mean(values));
     }
     Ok(Some(record.result("chosen", names.join(", "))))
+}
+
+// --------------------------------------------------------------------------------------------------------------------
+
+/// Features of a residual network that somebody else trained: head and threshold fitted here, judged on rows held out.
+pub fn features() -> Result<Record> {
+    const SEEDS: u64 = 5;
+    let device = Device::cuda_if_available(0)?;
+    let path = load::data_dir()?.join("adbench").join("resnet18_CIFAR10_0.npz");
+    let keys = load::ExportKeys {
+        features: Some("X".to_string()),
+        labels: Some("y".to_string()),
+        ..load::ExportKeys::default()
+    };
+    let data = load::exported(&path, &keys, &device)?.data;
+    let file = std::env::temp_dir().join(format!("lastlayer-head-{}.safetensors", std::process::id()));
+    let mut record = Record::start("rate-features", lastlayer::kernel::device_name(&device))
+        .config("rows", data.n())
+        .config("features", data.d())
+        .config("positives", data.class_counts()?[1])
+        .config("seeds", SEEDS);
+    for percent in [1, 5] {
+        let fpr = f64::from(percent) / 100.0;
+        let mut found: Vec<Vec<f64>> = vec![Vec::new(); 6];
+        for seed in (1..=SEEDS).map(Seed::new) {
+            let (train, rest) = data.split(0.6, seed)?;
+            let (validation, test) = rest.split(0.5, seed.named("test"))?;
+            let spread = train.x.to_dtype(DType::F64)?.sqr()?.mean_all()?.sqrt()?.to_scalar::<f64>()?;
+            let phi = Plan { input: vec![data.d()], layers: Vec::new(), init: Default::default() };
+            let head = vec![(String::new(), Layer::Linear { width: 1, bias: false })];
+            let net = SplitNet::with_head(phi, head, seed, DType::F32, &device)?;
+            let goal = RateProblem::fnr_at_fpr(fpr, Surrogate::sigmoid(1.0))?;
+            let scaled = |data: &Dataset| Ok::<_, Error>(Dataset { x: (&data.x / spread)?, ..data.clone() });
+            let [train, validation, test] = [scaled(&train)?, scaled(&validation)?, scaled(&test)?];
+            let trainer = Trainer::adam(3e-3)
+                .decay(Decay::Decoupled(1.0))
+                .batch(512)
+                .epochs(100)
+                .stratified()
+                .silent()
+                .seed(seed)
+                .schedule(Schedule::Cosine { floor: 0.0 });
+            for (slot, method) in [(0, Method::CrossEntropy), (3, Method::LastLayer)] {
+                let training = RateTraining::new(&net, &goal, method)?;
+                let policy = ThresholdPolicy::Buffer { samples: 4096 };
+                let training = if slot == 3 { training.policy(policy)? } else { training };
+                trainer.fit(&training, &train, |b| training.step(b))?;
+                training.predictor(&validation)?.save(&file)?;
+                let answers = Predictor::load(&file, &device)?.predict_set(&test)?;
+                let confusion = Confusion::new(&answers, &test.y, 2)?;
+                let ranking = Scores::new(training.scores_of(&test)?, &test.y)?.fnr_at_fpr(fpr)?;
+                for (list, value) in
+                    found[slot..].iter_mut().zip([ranking, confusion.fnr()?, confusion.fpr()?])
+                {
+                    list.push(100.0 * value);
+                }
+            }
+        }
+        let names = ["ce_fnr", "ce_fnr_moved", "ce_fpr_moved", "ico_fnr", "ico_fnr_moved", "ico_fpr_moved"];
+        for (name, values) in names.into_iter().zip(&found) {
+            record = record
+                .result(&format!("{name}_{percent}"), mean(values))
+                .result(&format!("{name}_{percent}_sd"), deviation(values));
+        }
+    }
+    std::fs::remove_file(&file).ok();
+    Ok(record)
 }

@@ -391,6 +391,11 @@ impl RateSum {
         Ok(total)
     }
 
+    /// Shows the sum in words.
+    pub fn evcxr_display(&self) {
+        evcxr_runtime::mime_type("text/plain").text(self.to_string());
+    }
+
     /// Successes and trials of a sum that is one rate.
     pub(super) fn successes(&self, s: &[f64], labels: &Labels, t: &[f64]) -> Result<(usize, usize)> {
         let term = self.terms[0];

@@ -17,6 +17,17 @@ pub struct Root {
     pub residual: f64,
 }
 
+impl Root {
+    /// Shows the threshold and how it was found.
+    pub fn evcxr_display(&self) {
+        let text = format!(
+            "threshold {} after {} passes, residual {:.1e}",
+            self.threshold, self.passes, self.residual
+        );
+        evcxr_runtime::mime_type("text/plain").text(text);
+    }
+}
+
 /// A share is solved for when it is this close, relative to the target or its complement.
 const TOLERANCE: f64 = 1e-12;
 

@@ -104,9 +104,9 @@ fn stationary(columns: &[Vec<f64>]) -> Vec<f64> {
         }
     }
     let mut p: Vec<f64> = vec![1.0];
-    for n in 1..to.len() {
-        let entry = (0..n).map(|k| p[k] * to[k][n]).sum();
-        p.push(entry);
+    while p.len() < to.len() {
+        let n = p.len();
+        p.push(p.iter().zip(&to).map(|(p, row)| p * row[n]).sum());
     }
     let total: f64 = p.iter().sum();
     p.iter().map(|p| p / total).collect()
@@ -244,8 +244,8 @@ fn the_floor_keeps_every_weight_away_from_zero() {
         let random = |round: usize, k: usize| 2.0 * drawn.uniform((round * m + k) as u64) - 1.0;
         let violated = |_: usize, k: usize| 0.8 / (k + 1) as f64;
         let kept = |_: usize, _: usize| -0.5;
-        let plays: [(f64, &dyn Fn(usize, usize) -> f64); 3] =
-            [(0.5, &random), (1.0, &violated), (1.0, &kept)];
+        type Violation<'a> = &'a dyn Fn(usize, usize) -> f64;
+        let plays: [(f64, Violation); 3] = [(0.5, &random), (1.0, &violated), (1.0, &kept)];
         for (play, (rate, violation)) in plays.into_iter().enumerate() {
             let mut game = Game::new(Regret::Swap, m, rate).unwrap();
             for round in 0..400 {

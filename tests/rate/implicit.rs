@@ -453,7 +453,7 @@ fn equal_opportunity_has_a_jacobian_of_one_sign() -> Result<()> {
         let (s, mut y) = random(30, seed);
         y[..4].copy_from_slice(&[1, 0, 0, 1]);
         // In every second case the first group has no negatives.
-        let first = |i: usize| i % 2 == 0 && (case % 2 == 0 || y[i] == 1);
+        let first = |i: usize| i.is_multiple_of(2) && (case.is_multiple_of(2) || y[i] == 1);
         let a = Array2::from_shape_fn((30, 1), |(i, _)| f64::from(u8::from(first(i))));
         let labels = Labels::new(&y)?.with_attributes(a)?;
         let problem =
