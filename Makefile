@@ -22,7 +22,7 @@ help:
 	@echo "make test         everything CI runs (about 8 minutes, 35 on a new machine)"
 	@echo "make book         the book with the notebooks in it, served on this machine"
 	@echo "make bench        our times beside those of the peers; ROW=kernel runs one row"
-	@echo "make experiments  the multi-seed studies (hours); ROW=name runs one"
+	@echo "make experiments  the multi-seed studies (hours); ROW=name runs one, SHARD=i/n a part of it"
 	@echo "make notebooks    runs every notebook and writes its outputs back, before a commit"
 	@echo "make cuda-check   compiles the CUDA feature with a toolkit from PyPI (about 10 minutes, no GPU needed)"
 	@echo "make clean        removes builds and outputs; make clean-all also the tools in ~/.cache/lastlayer"

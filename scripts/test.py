@@ -26,7 +26,7 @@ STAGES = {
     "format": (["cargo", "fmt", "--all", "--check"], {}),
     "clippy": (["cargo", "clippy", "-q", HERE, "--all-targets", "--", "-D", "warnings"], SHARED),
     "docs": (["cargo", "doc", "-q", HERE, "--no-deps"], {**SHARED, "RUSTDOCFLAGS": "-D warnings"}),
-    "library": ([*EVIDENCE, "library", "cargo", "test", HERE], {**SHARED, "LASTLAYER_EXPORT": ""}),
+    "library": ([*EVIDENCE, "library", "cargo", "test", "--no-fail-fast", HERE], {**SHARED, "LASTLAYER_EXPORT": ""}),
     "export": (["cargo", "test", "-q", "--release", "-p", "lastlayer-export"], {}),
     "export-clippy": (["cargo", "clippy", "-q", "--release", "-p", "lastlayer-export", "--", "-D", "warnings"], {}),
     "scripts": ([*PYTEST, "tests/scripts", "tests/book"], {}),

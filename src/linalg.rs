@@ -22,14 +22,10 @@ pub fn solve(a: &Array2<f64>, b: &Array1<f64>) -> Result<Array1<f64>> {
         let size = a[[k, k]].abs();
         (least, most) = (least.min(size), most.max(size));
         // Written so that NaN fails too.
-        if !(least > f64::EPSILON * most && most.is_finite()) {
-            let hint = "the matrix is singular to working precision; look for two equal rows".to_string();
-            return Err(Error::Solve {
-                solver: "elimination".into(),
-                iters: k,
-                residual: least / most,
-                hint,
-            });
+        if !(size > f64::EPSILON * most && size.is_finite()) {
+            let hint = "the matrix is singular to working precision or not finite; look for two equal rows";
+            let (solver, hint) = ("elimination".to_string(), hint.to_string());
+            return Err(Error::Solve { solver, iters: k, residual: least / most, hint });
         }
         for i in k + 1..m {
             let factor = a[[i, k]] / a[[k, k]];

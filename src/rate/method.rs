@@ -393,7 +393,11 @@ impl RateTraining {
         let violation = adjoint.constraints.iter().fold(0.0f64, |most, g| most.max(g.abs()));
         step = step.report("violation", violation);
         if let ([t], [multiplier]) = (t, &adjoint.multiplier[..]) {
-            step = step.report("threshold", *t).report("multiplier", multiplier.min(f64::MAX));
+            step = step.report("threshold", *t);
+            // Slopes that underflow leave the cotangent finite, but not this.
+            if multiplier.is_finite() {
+                step = step.report("multiplier", *multiplier);
+            }
         }
         Ok(if adjoint.fold { step.report("folds", 1.0) } else { step })
     }

@@ -17,7 +17,7 @@ pub enum ThresholdPolicy {
     /// Moved along with the scores by the implicit function theorem, one more forward pass a step; every so many steps
     /// set to the hard quantile of some fresh batches.
     TrackAndCorrect { every: usize, batches: usize },
-    /// Moving average of the thresholds solved on the batches before.
+    /// Moving average of the thresholds solved on the batches before; in the first step, that of the batch itself.
     Ema { decay: f64 },
     /// Solved on the latest scores of so many samples, this batch among them: at least 20 negatives over the target.
     Buffer { samples: usize },

@@ -373,7 +373,7 @@ impl RateProblem {
                 let (hits, n) = own.successes(&s, labels, t)?;
                 let target = match role {
                     "constrain" if sum.terms.len() == 1 => Cell::from(-sum.constant / term.weight),
-                    "constrain" => Cell::from("equal"),
+                    "constrain" if self.kind != Kind::Fixed => Cell::from("equal"),
                     _ => Cell::from(""),
                 };
                 let name = Cell::from(term.name());

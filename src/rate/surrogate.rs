@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// What takes the place of [u > 0], where u = s − t is how far a score lies above the threshold.
+/// What takes the place of the step at u = 0, where u = s − t is how far a score lies above the threshold.
 ///
 /// Checked by `tests/rate/smooth.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,7 +24,7 @@ impl Surrogate {
         Surrogate::Sigmoid { sharpness }
     }
 
-    /// Value in place of [u > 0].
+    /// Value in place of the step.
     pub fn value(self, u: f64) -> f64 {
         self.value_and_slope(u).0
     }

@@ -51,3 +51,20 @@ def test_the_record_of_the_corruption_is_quoted_right():
     results = json.loads((ROOT / "data" / "records" / "kernel-uncured.json").read_text())["results"]
     seen, true = (f"[{', '.join(f'{v:g}' for v in results[key])}]" for key in ("dw", "dw_true"))
     assert f"`{seen}` where `{true}` is true" in README
+
+
+def test_the_ratios_of_the_speed_table_are_the_records():
+    keys = {
+        "training step, three": ("conv-step", "conv-step"),
+        "training step, MLP": ("mlp-step", "mlp-step"),
+        "AUC of": ("auc", "auc"),
+        "smooth threshold": ("threshold", "threshold"),
+        "training step with an implicit": ("ico-step", "ico-step-mlp-adjoint"),
+        "the same with 50": ("ico-step", "ico-step-mlp-adjoint-50"),
+        "a chart": ("figure", "figure-svg"),
+        "drawing": ("critters", "critters"),
+    }
+    for start, (record, key) in keys.items():
+        (line,) = [line for line in README.splitlines() if line.startswith(f"| {start}")]
+        results = json.loads((ROOT / "data" / "records" / f"bench-{record}.json").read_text())["results"]
+        assert float(line.split("|")[-2]) == round(results[key]["ratio"], 2), line
