@@ -170,17 +170,25 @@ fn significant(value: f64) -> String {
 /// Mean and half-width, cut at the second significant digit of the half-width.
 fn interval(mean: f64, half: f64) -> String {
     match decimals_for(half) {
-        Some(decimals) => format!("{mean:.decimals$} ± {half:.decimals$}"),
+        Some(decimals) => interval_with(mean, half, decimals),
         None => format!("{} ± {}", significant(mean), significant(half)),
     }
+}
+
+fn interval_with(mean: f64, half: f64, decimals: usize) -> String {
+    format!("{mean:.decimals$} ± {half:.decimals$}")
 }
 
 /// Value and ends, cut at the second significant digit of half the length.
 fn range(value: f64, low: f64, high: f64) -> String {
     match decimals_for((high - low) / 2.0) {
-        Some(decimals) => format!("{value:.decimals$} [{low:.decimals$}, {high:.decimals$}]"),
+        Some(decimals) => range_with(value, low, high, decimals),
         None => format!("{} [{}, {}]", significant(value), significant(low), significant(high)),
     }
+}
+
+fn range_with(value: f64, low: f64, high: f64, decimals: usize) -> String {
+    format!("{value:.decimals$} [{low:.decimals$}, {high:.decimals$}]")
 }
 
 /// Decimals that show two significant digits of a half-width; none if it is so large or small that a plain number
@@ -244,8 +252,8 @@ impl Table {
         self
     }
 
-    /// Prints every number with so many decimals instead of four significant digits, so that a column can be compared
-    /// at a glance. CSV keeps every digit.
+    /// Prints every number and interval with so many decimals instead of as many digits as it supports, so that a column
+    /// can be compared at a glance. CSV keeps every digit.
     pub fn decimals(mut self, decimals: usize) -> Table {
         self.decimals = Some(decimals);
         self
@@ -255,6 +263,8 @@ impl Table {
     fn text(&self, cell: &Cell) -> String {
         match (cell, self.decimals) {
             (Cell::Number(value), Some(decimals)) if value.is_finite() => format!("{value:.decimals$}"),
+            (Cell::Interval { mean, half }, Some(decimals)) => interval_with(*mean, *half, decimals),
+            (Cell::Range { value, low, high }, Some(decimals)) => range_with(*value, *low, *high, decimals),
             _ => cell.text(),
         }
     }
@@ -341,6 +351,8 @@ impl Table {
     /// HTML, as the notebook shows it; colours are inherited, so light and dark themes both work.
     pub fn html(&self) -> String {
         let align = |j: usize| if self.numeric(j) { "right" } else { "left" };
+        // A number and its interval stay on one line.
+        let keep = |j: usize| if self.numeric(j) { ";white-space:nowrap" } else { "" };
         let mut out = String::from("<table>");
         if !self.caption.is_empty() {
             out += &format!("<caption>{}</caption>", html_escape(&self.caption));
@@ -353,8 +365,8 @@ impl Table {
         for row in &self.rows {
             out += "<tr>";
             for (j, cell) in row.iter().enumerate() {
-                out +=
-                    &format!("<td style=\"text-align:{}\">{}</td>", align(j), html_escape(&self.text(cell)));
+                let text = html_escape(&self.text(cell));
+                out += &format!("<td style=\"text-align:{}{}\">{text}</td>", align(j), keep(j));
             }
             out += "</tr>";
         }

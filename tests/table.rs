@@ -23,7 +23,10 @@ fn a_row_needs_one_cell_per_column() {
 fn html_escapes_and_aligns_numbers_right() {
     let html = sample().html();
     assert!(html.contains("ours &amp; &lt;theirs&gt;") && !html.contains("<theirs>"));
-    assert!(html.contains("<td style=\"text-align:right\">0.1235 ± 0.0067</td>"), "{html}");
+    assert!(
+        html.contains("<td style=\"text-align:right;white-space:nowrap\">0.1235 ± 0.0067</td>"),
+        "{html}"
+    );
     assert!(html.contains("<td style=\"text-align:left\">"));
 }
 
@@ -113,4 +116,10 @@ fn decimals_align_a_column_and_leave_csv_alone() {
     assert!(table.markdown().contains("| 39.1 |") && table.markdown().contains("| 0.1 |"));
     assert!(table.html().contains(">0.1<") && table.latex().contains("0.1 "));
     assert!(table.csv().contains("0.0551"));
+    let table = Table::new(&["a"]).row(vec![(39.123, 0.046)]).unwrap().decimals(1);
+    assert!(table.markdown().contains("| 39.1 ± 0.0 |"));
+    let range = Cell::Range { value: 0.91234, low: 0.8912, high: 0.9334 };
+    assert!(
+        Table::new(&["a"]).row(vec![range]).unwrap().decimals(2).markdown().contains("| 0.91 [0.89, 0.93] |")
+    );
 }
