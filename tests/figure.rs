@@ -499,6 +499,10 @@ fn at_most_four_curves_are_named_at_their_ends_and_more_in_a_legend() {
     assert!(four.iter().all(|b| b[0] == four[0][0]), "in a column at the right: {four:?}");
     let five = places(5);
     assert!(five.iter().all(|b| b[1] == five[0][1]), "in a row on top: {five:?}");
+    let short = [Curve::new("s0", &x, &x), Curve::new("s1", &[0.0, 0.3], &[0.0, 0.1])];
+    let svg = curves(&short).unwrap().svg();
+    let both: Vec<_> = parse(&svg).iter().filter(|e| e.text.starts_with('s')).map(Element::bounds).collect();
+    assert!(both.len() == 2 && both[0][1] == both[1][1], "one ends early, so both in a row on top: {both:?}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ const MARKED: usize = 25;
 
 /// Lines with bands.
 ///
-/// At most four are named at their ends, more get a legend. Curves of more than 2000 points are drawn by the extremes
+/// At most four are named at their ends, if these lie near the right side; more get a legend. Curves of more than 2000 points are drawn by the extremes
 /// of each pixel column, and the picture says so; the CSV keeps every point.
 /// Fails: `Shape` if a series is empty or its lengths differ, `Config` if a value is not finite, x decreases or a
 /// band is upside down.
@@ -106,7 +106,11 @@ pub(super) fn draw_curves(
     let looks = looks(series.iter().map(|c| c.role));
     let names: Vec<&str> = series.iter().map(|c| c.name.as_str()).collect();
     let marked = |c: &Curve| c.x.len() <= MARKED && c.role != Role::Target;
-    let direct = direct_width(&names, theme, outer.width());
+    let [x, y] = curve_bounds(series);
+    let spans = (Span::over(axes[0], x, 0.0), Span::over(axes[1], y, 0.05));
+    // A name far from the end of its line is harder to read than a legend.
+    let reaches = |c: &Curve| c.x.last().is_some_and(|x| spans.0.part(*x) > 0.7);
+    let direct = direct_width(&names, theme, outer.width()).filter(|_| series.iter().all(reaches));
     let outer = if direct.is_none() && series.len() > 1 {
         let key = if series.iter().all(marked) { Key::LineAndMarker } else { Key::Line };
         let entries: Vec<(&str, Look)> = names.iter().copied().zip(looks.iter().copied()).collect();
@@ -114,8 +118,6 @@ pub(super) fn draw_curves(
     } else {
         outer
     };
-    let [x, y] = curve_bounds(series);
-    let spans = (Span::over(axes[0], x, 0.0), Span::over(axes[1], y, 0.05));
     let frame =
         frame(canvas, outer, theme, (axes[0], spans.0), (axes[1], spans.1), direct.unwrap_or(2.0), true);
     for (curve, look) in series.iter().zip(&looks) {
