@@ -92,7 +92,7 @@ def rate_gaussians():
 
 
 def rate_critters():
-    """Rate methods on three attributes of Critters, against their ceilings (25 minutes)."""
+    """Rate methods on three attributes of Critters, against their ceilings (45 minutes)."""
     study("rate-critters", *parts())
 
 

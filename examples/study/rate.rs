@@ -193,11 +193,56 @@ fn gaussian_run(run: &SweepRun, net: &SplitNet, data: &Dataset, fpr: f64) -> Res
 
 // --------------------------------------------------------------------------------------------------------------------
 
+/// Differences of two FNRs at a rate on resamples of the same test images, in points. The draws are the same for every
+/// run, so that those of several runs can be averaged draw by draw.
+fn paired_draws(ours: &[f64], theirs: &[f64], y: &[u32], fpr: f64) -> Result<Vec<f64>> {
+    const DRAWS: u64 = 200;
+    let classes: [Vec<usize>; 2] = [0, 1].map(|class| (0..y.len()).filter(|i| y[*i] == class).collect());
+    let one = |draw| {
+        let stream = Seed::new(2026).named("images").stream(draw);
+        let rows: Vec<usize> = classes
+            .iter()
+            .enumerate()
+            .flat_map(|(class, list)| {
+                let own = stream.stream(class as u64);
+                (0..list.len()).map(move |i| list[(own.uniform(i as u64) * list.len() as f64) as usize])
+            })
+            .collect();
+        let labels: Vec<u32> = rows.iter().map(|i| y[*i]).collect();
+        let fnr =
+            |s: &[f64]| Scores::new(rows.iter().map(|i| s[*i]).collect::<Vec<_>>(), &labels)?.fnr_at_fpr(fpr);
+        Ok(100.0 * (fnr(ours)? - fnr(theirs)?))
+    };
+    (0..DRAWS).map(one).collect()
+}
+
+/// FNR of a method less that of its peer, a mean over runs, with the ends between which 95 % of its draws lie.
+fn gain(records: &[Record], attribute: &str, method: &str, percent: &str) -> Result<Cell> {
+    let of =
+        |name: &str| mean(&results(records, &[("attribute", attribute)], &format!("{name}_{percent}_fnr")));
+    let matching = records.iter().filter(|r| r.config.get("attribute").is_some_and(|a| a == attribute));
+    let key = format!("{method}_{percent}_draws");
+    let lists: Vec<Vec<f64>> = matching
+        .filter_map(|r| r.results.get(&key)?.as_array()?.iter().map(|v| v.as_f64()).collect())
+        .collect();
+    let draws = lists.iter().map(Vec::len).min().unwrap_or(0);
+    let mut means: Vec<f64> =
+        (0..draws).map(|draw| mean(&lists.iter().map(|list| list[draw]).collect::<Vec<_>>())).collect();
+    means.sort_by(f64::total_cmp);
+    let (Some(low), Some(high)) = (means.get(draws / 40), means.iter().rev().nth(draws / 40)) else {
+        return Err(Error::data(
+            format!("target/rate-critters, {key}"),
+            "no draws; remove the records and run again",
+        ));
+    };
+    Ok(Cell::Range { value: of(method) - of("more_ce"), low: *low, high: *high })
+}
+
 /// Three attributes of Critters at four rates: a net trained by cross entropy, then four more epochs of each method.
 pub fn critters(words: &[String]) -> Result<Option<Record>> {
-    const SEEDS: u64 = 2;
+    const SEEDS: u64 = 3;
     const ATTRIBUTES: [&str; 3] = ["cheeks", "smile", "red_lips"];
-    const METHODS: [&str; 4] = ["more_ce", "ico", "m2_adaptive", "last"];
+    const METHODS: [&str; 5] = ["ce", "more_ce", "ico", "m2_adaptive", "last"];
     let device = Device::cuda_if_available(0)?;
     let name = lastlayer::kernel::device_name(&device);
     let critters = Critters::new(Preset::Plain, Seed::new(2026));
@@ -232,9 +277,12 @@ pub fn critters(words: &[String]) -> Result<Option<Record>> {
             let trainer = trainer.schedule(Schedule::Cosine { floor: 0.0 });
             trainer.fit(&training, data, |b| training.step(b)).map(drop)
         };
+        // Every method is compared with the same further epochs of cross entropy, image by image.
+        let mut peer: Option<Vec<f64>> = None;
         let mut judge = |name: &str, percents: &[u32], net: &SplitNet, sets: [&Dataset; 2]| -> Result<()> {
             let [validation, test] = sets;
-            let scores = Scores::new(net.scores_of(test)?, &test.y)?;
+            let own = net.scores_of(test)?.numbers()?.into_owned();
+            let scores = Scores::new(&own, &test.y)?;
             let chosen = Scores::new(net.scores_of(validation)?, &validation.y)?;
             for percent in percents {
                 let fpr = f64::from(*percent) / 100.0;
@@ -246,6 +294,13 @@ pub fn critters(words: &[String]) -> Result<Option<Record>> {
                 ] {
                     record.results.insert(format!("{name}_{percent}_{key}"), (100.0 * value).into());
                 }
+                if let Some(peer) = &peer {
+                    let drawn = paired_draws(&own, peer, &test.labels()?, fpr)?;
+                    record.results.insert(format!("{name}_{percent}_draws"), drawn.into());
+                }
+            }
+            if name == "more_ce" {
+                peer = Some(own);
             }
             Ok(())
         };
@@ -283,7 +338,7 @@ pub fn critters(words: &[String]) -> Result<Option<Record>> {
             let fpr = percent.parse::<f64>().unwrap_or(f64::NAN) / 100.0;
             record =
                 record.result(&format!("{attribute}_{percent}_ceiling"), 100.0 * ceiling.fnr_at_fpr(fpr)?);
-            for method in ["ce"].into_iter().chain(METHODS) {
+            for method in METHODS {
                 for (key, ending) in [("fnr", ""), ("fnr_moved", "_fnr_moved"), ("fpr_moved", "_fpr_moved")] {
                     let found =
                         results(&records, &[("attribute", attribute)], &format!("{method}_{percent}_{key}"));
@@ -293,6 +348,10 @@ pub fn critters(words: &[String]) -> Result<Option<Record>> {
                             record.result(&format!("{attribute}_{percent}_{method}_sd"), deviation(&found));
                     }
                 }
+            }
+            for method in ["ico", "m2_adaptive", "last"] {
+                let gain = gain(&records, attribute, method, percent)?;
+                record = record.result(&format!("{attribute}_{percent}_{method}_gain"), gain);
             }
         }
     }
