@@ -170,6 +170,44 @@ def row_ico_step():
     return timings, config
 
 
+def same_value(said, within):
+    mine, theirs = (float(program["value"]) for program in said)
+    if not abs(mine - theirs) <= within * max(1.0, abs(mine)):
+        sys.exit(f"the two answers differ: {mine!r} here and {theirs!r} there")
+    return mine
+
+
+def row_lp_auc():
+    """The AUC program of 24 × 24 scores as a layer, forward and backward: its structure declared, against cvxpylayers; dense,
+    against the paper's dense algorithm in PyTorch (3 minutes)."""
+    setup.install_python(TORCH, "5 minutes and 5.6 GB of disk")
+    timings, config = {}, {"pairs": 576, "threads": 2}
+    for mode, within in (("auc", 1e-4), ("auc-dense", 2e-2)):
+        ours, peer, said = race("lp", rounds=3, arguments=[mode], peers=TORCH, env={"RAYON_NUM_THREADS": "2"})
+        # A first-order solver is right to four digits; the published recovery shrinks the solution by one per cent.
+        config[f"{mode}_value"] = same_value(said, within)
+        timings[f"lp-{mode}"] = (ours, peer)
+    return timings, {**config, "peer": "cvxpylayers; the published algorithm in PyTorch"}
+
+
+def row_auc_loss():
+    """The AUC loss of 100 000 + 100 000 scores with its gradient, against sort and cumsum in PyTorch; all pairs beside it
+    (2 minutes)."""
+    setup.install_python(TORCH, "5 minutes and 5.6 GB of disk")
+    ours, peer, said = race("lp", arguments=["auc-loss"], peers=TORCH, env={"RAYON_NUM_THREADS": "2"})
+    value = same_value(said, 1e-9)
+    pairs = printed([str(setup.python(TORCH)), str(ROOT / "benches" / "lp.py"), "auc-pairs"], os.environ)
+    same_value((said[0], pairs), 1e-9)
+    timings = {"auc-loss": (ours, peer), "auc-loss-all-pairs": (ours, [float(pairs["seconds"])])}
+    return timings, {"peer": "PyTorch, sort and cumsum; all pairs", "scores": 200_000, "value": value, "threads": 2}
+
+
+def row_lp_dense():
+    """A linear program of 60 variables and 240 rows with its gradients, against scipy's HiGHS (1 minute)."""
+    ours, peer, said = race("lp", arguments=["dense"])
+    return {"lp-dense": (ours, peer)}, {"peer": "scipy.optimize.linprog, HiGHS", "value": same_value(said, 1e-8)}
+
+
 ROWS = {
     "kernel": row_kernel,
     "figure": row_figure,
@@ -179,6 +217,9 @@ ROWS = {
     "mlp-step": row_mlp_step,
     "threshold": row_threshold,
     "ico-step": row_ico_step,
+    "lp-auc": row_lp_auc,
+    "auc-loss": row_auc_loss,
+    "lp-dense": row_lp_dense,
 }
 
 

@@ -106,6 +106,26 @@ def rate_adult():
     study("rate-adult", "--threads", "2", *parts())
 
 
+def lp_imbalance():
+    """AUC by loss and imbalance on two Gaussian tasks with a known optimum, five seeds (5 minutes)."""
+    study("lp-imbalance", "--threads", "2", *parts())
+
+
+def lp_classes():
+    """AUC of several classes by loss, five seeds (2 minutes)."""
+    study("lp-classes", "--threads", "2", *parts())
+
+
+def lp_f():
+    """F scores and where training for them gets stuck, five seeds (2 minutes)."""
+    study("lp-f", "--threads", "2", *parts())
+
+
+def lp_growth():
+    """How the time of an AUC loss grows with the number of pairs (1 minute)."""
+    study("lp-growth")
+
+
 ROWS = {
     "kernel-uncured": kernel_uncured,
     "measures": measures,
@@ -115,6 +135,10 @@ ROWS = {
     "rate-critters": rate_critters,
     "rate-adult": rate_adult,
     "rate-features": rate_features,
+    "lp-imbalance": lp_imbalance,
+    "lp-classes": lp_classes,
+    "lp-f": lp_f,
+    "lp-growth": lp_growth,
 }
 
 

@@ -19,6 +19,7 @@
 //! | [`model`] | [`SplitNet`](model::SplitNet): backbone, line, head; the usual networks |
 //! | [`loss`] | losses that are finite at any score |
 //! | [`rate`] | rates as constraints: thresholds as implicit functions, games, decoupled training |
+//! | [`lp`] | metrics as linear programs: Newton with certificates, layers, the same optima by sorting |
 //! | [`train`] | [`Trainer`](train::Trainer): one loop for every method; checkpoints, jobs, studies |
 //! | [`metrics`] | exact rates, AUC, calibration and confusion, with intervals and tests |
 //! | [`check`](mod@check) | lines that compare your number with the true one |
@@ -38,6 +39,7 @@ pub mod files;
 pub mod kernel;
 pub mod linalg;
 pub mod loss;
+pub mod lp;
 pub mod metrics;
 pub mod model;
 pub mod numbers;
@@ -68,6 +70,11 @@ pub mod prelude {
     pub use crate::figure::*;
     pub use crate::kernel::{kernel_check, quick};
     pub use crate::loss::{bce_logits, bce_logits_each, cross_entropy, soft_cross_entropy, squared};
+    pub use crate::lp::{
+        self, AucLoss, FLink, Lp, LpInputs, LpLayer, LpOutput, Matrix, NewtonLp, PenaltyNewton, Ppd,
+        PpdParams, Published, SmoothNewton, auc_loss, auc_mu_loss, auc_one_vs_all_loss, f_loss,
+        pairwise_logistic,
+    };
     pub use crate::metrics::{
         self, Bins, Calibration, ClassScores, Comparison, Confusion, Estimate, Scores, delong, mcnemar,
         mean_interval, paired, rate_interval, wilson_interval,

@@ -1,5 +1,8 @@
 //! Small dense solves in f64. Host: everything here works on lists of numbers, never on tensors.
 
+pub mod cholesky;
+pub mod least_squares;
+
 use ndarray::{Array1, Array2};
 
 use crate::error::{Error, Result, ensure_shape};

@@ -1,6 +1,7 @@
 //! The studies behind the committed records: `cargo run --example study -- ROW FOLDER`, called by `make experiments`. A
 //! study of many runs also takes `--shard i/n` and `--threads k`.
 
+mod lp;
 mod rate;
 
 use lastlayer::distribution::{irwin_hall_cdf, normal_cdf, normal_quantile};
@@ -23,9 +24,13 @@ fn main() -> Result<()> {
         ("rate-gaussians", words) => rate::gaussians(words)?,
         ("rate-critters", words) => rate::critters(words)?,
         ("rate-adult", words) => rate::adult(words)?,
+        ("lp-imbalance", words) => lp::imbalance(words)?,
+        ("lp-classes", words) => lp::classes(words)?,
+        ("lp-f", words) => lp::f_score(words)?,
+        ("lp-growth", []) => Some(lp::growth()?),
         _ => {
-            let rows = "measures, critters, networks, rate-features, rate-gaussians, rate-critters, rate-adult; only the last \
-                        three in parts";
+            let rows = "measures, critters, networks, rate-features, lp-growth; and in parts: rate-gaussians, rate-critters, \
+                        rate-adult, lp-imbalance, lp-classes, lp-f";
             return Err(Error::config("row", arguments.join(" "), rows));
         }
     };

@@ -6,29 +6,29 @@ use lastlayer::rate::{Reading, Within};
 use lastlayer::train::SweepRun;
 
 /// A study of many runs, in its own folder below `target`, one record each.
-fn sweep(name: &str, words: &[String]) -> Result<Sweep> {
+pub fn sweep(name: &str, words: &[String]) -> Result<Sweep> {
     Sweep::new(name, format!("target/{name}")).arguments(words.iter().cloned())
 }
 
 /// Whether all runs of a study are there, so that its record can be made.
-fn complete(sweep: &Sweep, runs: usize) -> Result<Option<Vec<Record>>> {
+pub fn complete(sweep: &Sweep, runs: usize) -> Result<Option<Vec<Record>>> {
     let records = sweep.records()?;
     Ok((records.len() >= runs).then_some(records))
 }
 
 /// Results of the runs that have these settings, in the order of their seeds.
-fn results(records: &[Record], settings: &[(&str, &str)], key: &str) -> Vec<f64> {
+pub fn results(records: &[Record], settings: &[(&str, &str)], key: &str) -> Vec<f64> {
     let matching = records.iter().filter(|record| {
         settings.iter().all(|(key, value)| record.config.get(*key).is_some_and(|found| found == value))
     });
     matching.filter_map(|record| record.results.get(key)?.as_f64()).collect()
 }
 
-fn mean(values: &[f64]) -> f64 {
+pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-fn deviation(values: &[f64]) -> f64 {
+pub fn deviation(values: &[f64]) -> f64 {
     let centre = mean(values);
     (values.iter().map(|v| (v - centre).powi(2)).sum::<f64>() / (values.len() - 1) as f64).sqrt()
 }

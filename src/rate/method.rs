@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use super::game::{Game, Regret};
 use super::labels::Labels;
 use super::policy::{Memory, ThresholdPolicy, read, write};
-use super::problem::{Adjoint, RateProblem, linear_form};
+use super::problem::{Adjoint, RateProblem};
 use super::solve::Kind;
 use super::surrogate::Surrogate;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
-use crate::loss::bce_logits;
+use crate::loss::{bce_logits, with_gradient};
 use crate::model::{Decision, Pass, Predictor, SplitNet};
 use crate::numbers::Numbers;
 use crate::train::{Batch, Group, Parameters, Step, Trainable};
@@ -316,9 +316,7 @@ impl RateTraining {
                 let (stale, _) = self.thresholds(&values, labels, batch)?;
                 let adjoint = self.problem.adjoint(&values[..], labels, &stale)?;
                 let step = match self.method {
-                    Method::Ico => {
-                        Step::new(linear_form(&s, &values, &adjoint.cotangent, adjoint.objective)?)
-                    }
+                    Method::Ico => Step::new(with_gradient(&s, &adjoint.cotangent, adjoint.objective)?),
                     _ => {
                         let objective =
                             self.problem.objective().tensor(&s, labels, &stale, self.problem.surrogate())?;
@@ -340,7 +338,7 @@ impl RateTraining {
                     CeLogit::MinusThreshold => (below - stale[0])?,
                 };
                 let bottom = bce_logits(&below, &batch.y)?;
-                let last = linear_form(&s, &values, &adjoint.cotangent, adjoint.objective)?;
+                let last = with_gradient(&s, &adjoint.cotangent, adjoint.objective)?;
                 self.reported(self.decoupled(bottom, last, batch)?, &adjoint, &stale)
             }
             Method::Method2 { penalty } | Method::Ablation { penalty, .. } => {
@@ -351,10 +349,10 @@ impl RateTraining {
                 let average = self.memory.average_multiplier(&implicit.multiplier)?;
                 let (value, penalised) = self.penalised(penalty, &values, labels, &stale, &average)?;
                 let below = self.net.scores_for_bottom(&z, pass)?;
-                let bottom = linear_form(&below, &values, &penalised, value)?;
+                let bottom = with_gradient(&below, &penalised, value)?;
                 let plain = matches!(self.method, Method::Ablation { reading: Reading::FixedThreshold, .. });
                 let c = if plain { &penalised } else { &implicit.cotangent };
-                let last = linear_form(&s, &values, c, implicit.objective)?;
+                let last = with_gradient(&s, c, implicit.objective)?;
                 self.reported(self.decoupled(bottom, last, batch)?, &implicit, &stale)
             }
             Method::LastLayer => {
@@ -362,7 +360,7 @@ impl RateTraining {
                 let values = self.problem.scores(&&s, labels)?.into_owned();
                 let (stale, _) = self.thresholds(&values, labels, batch)?;
                 let adjoint = self.problem.adjoint(&values[..], labels, &stale)?;
-                let step = Step::new(linear_form(&s, &values, &adjoint.cotangent, adjoint.objective)?);
+                let step = Step::new(with_gradient(&s, &adjoint.cotangent, adjoint.objective)?);
                 self.reported(step, &adjoint, &stale)
             }
         }
@@ -447,7 +445,7 @@ impl RateTraining {
             write(var, game.state())?;
         }
         let exact = self.problem.objective().count(&values, labels, &zero)?;
-        let step = Step::new(linear_form(s, &values, &c, value)?).report("objective", exact);
+        let step = Step::new(with_gradient(s, &c, value)?).report("objective", exact);
         let step = if violations.is_empty() { step } else { step.report("violation", hardest) };
         Ok(match weights[..] {
             [first, second] => step.report("multiplier", second / first),

@@ -10,6 +10,7 @@ use super::solve::{self, Kind};
 use super::surrogate::Surrogate;
 use crate::error::{Error, Result, ensure_shape};
 use crate::linalg;
+use crate::loss::with_gradient;
 use crate::metrics::rate_interval;
 use crate::numbers::Numbers;
 use crate::table::{Cell, Table};
@@ -331,9 +332,8 @@ impl RateProblem {
     /// Shapes: `s` (n) → scalar, on the scores' device. Host: scores and c, in f64. Fails: as
     /// [`adjoint`](RateProblem::adjoint).
     pub fn loss(&self, s: &Tensor, labels: &Labels, t: &[f64]) -> Result<Tensor> {
-        let values = self.scores(&s, labels)?;
-        let adjoint = self.adjoint(&values[..], labels, t)?;
-        linear_form(s, &values, &adjoint.cotangent, adjoint.objective)
+        let adjoint = self.adjoint(s, labels, t)?;
+        with_gradient(s, &adjoint.cotangent, adjoint.objective)
     }
 
     /// The same gradient in tensor operations: f + Σ μ_k g_k with constant thresholds and multipliers.
@@ -457,13 +457,6 @@ const UNDERFLOW: f64 = 1e-280;
 
 /// A constraint whose slope in its threshold is this small beside those in the scores has a fold there.
 const FOLD: f64 = 1e-9;
-
-/// Σ c_i s_i as a loss, with a constant that makes its value `value`.
-pub(super) fn linear_form(s: &Tensor, values: &[f64], c: &[f64], value: f64) -> Result<Tensor> {
-    let dot: f64 = values.iter().zip(c).map(|(s, c)| s * c).sum();
-    let c = Tensor::new(c, s.device())?.to_dtype(s.dtype())?;
-    Ok(((s * c)?.sum_all()? + (value - dot))?)
-}
 
 impl Adjoint {
     /// Shows objective, constraints and multipliers.

@@ -1,0 +1,252 @@
+//! Studies of the LP losses: imbalance with a known optimum, several classes, F scores and their trap, and how run time grows.
+
+use lastlayer::candle_nn::ops::{sigmoid, softmax};
+use lastlayer::lp::{
+    AucLoss, FLink, Lp, Matrix, NewtonLp, Ppd, PpdParams, auc_loss, auc_mu_loss, envelope, f_loss,
+    pairwise_logistic,
+};
+use lastlayer::prelude::*;
+use lastlayer::train::SweepRun;
+
+use crate::rate::{complete, deviation, mean, results, sweep};
+
+/// Positives that are left in each batch share of the paper's table: all of them, with these shares of the negatives.
+const KEPT: [(&str, f64); 4] = [("91", 0.1), ("83", 0.2), ("71", 0.4), ("50", 1.0)];
+
+/// A linear net with `width` features and `scores` scores, the head with a bias.
+fn linear(inputs: usize, width: usize, scores: usize, seed: Seed) -> Result<SplitNet> {
+    let layer = |width, bias| vec![(String::new(), Layer::Linear { width, bias })];
+    let phi = Plan { input: vec![inputs], layers: layer(width, false), init: Default::default() };
+    SplitNet::with_head(phi, layer(scores, true), seed, DType::F32, &Device::Cpu)
+}
+
+fn direction(net: &SplitNet) -> Result<Vec<f64>> {
+    let weight = &net.head.parameters()["weight"];
+    Ok(weight.matmul(&net.bottom()[0])?.squeeze(0)?.to_dtype(DType::F64)?.to_vec1()?)
+}
+
+/// So many steps of gradient descent with momentum, a fifth of the rate in the second half.
+fn trainer(data: &Dataset, batch: usize, steps: usize, seed: Seed) -> Trainer {
+    let epochs = (steps * batch).div_ceil(data.n());
+    Trainer::sgd(0.1, 0.9)
+        .batch(batch)
+        .epochs(epochs)
+        .schedule(Schedule::Steps { every: epochs.div_ceil(2), factor: 0.2 })
+        .seed(seed)
+        .silent()
+}
+
+/// Both classes in a batch, or there is no pair to rank.
+fn both(batch: &Batch) -> Result<bool> {
+    let labels = batch.data.labels()?;
+    Ok(labels.contains(&0) && labels.contains(&1))
+}
+
+/// The paper's first table on two Gaussian tasks: AUC by loss and imbalance, five seeds.
+pub fn imbalance(words: &[String]) -> Result<Option<Record>> {
+    const SEEDS: u64 = 5;
+    const LOSSES: [&str; 8] =
+        ["ce", "ppd", "ramp_.1", "ramp_.01", "ramp_.001", "value_.01", "value_.1", "pairwise"];
+    let study = sweep("lp-imbalance", words)?
+        .vary("task", &["D", "A"])
+        .vary("share", &KEPT.map(|(name, _)| name))
+        .vary("loss", &LOSSES)
+        .seeds(1..=SEEDS);
+    study.run("cpu", |run, record| {
+        let task = task(run.text("task")?);
+        let kept =
+            KEPT.iter().find(|(name, _)| run.text("share").is_ok_and(|s| s == *name)).map_or(1.0, |k| k.1);
+        let balanced = Gaussians { prevalence: vec![0.5, 0.5], ..task.clone() };
+        let data = balanced.sample(4000, run.seed.named("train"), &Device::Cpu)?;
+        let data = data.thin(&[kept, 1.0], run.seed.named("thin"))?;
+        let net = linear(6, 3, 1, run.seed)?;
+        train_auc(run, &net, &data)?;
+        Ok(record.result("auc", 100.0 * task.auc(&direction(&net)?)?))
+    })?;
+    let runs = 2 * KEPT.len() * LOSSES.len() * SEEDS as usize;
+    let Some(records) = complete(&study, runs)? else { return Ok(None) };
+    let mut record = Record::start("lp-imbalance", "cpu").config("seeds", SEEDS).config("steps", 2500);
+    for name in ["D", "A"] {
+        record = record.result(&format!("{name}_optimum"), 100.0 * task(name).best_auc()?.1);
+        for (share, _) in KEPT {
+            for loss in LOSSES {
+                let found = results(&records, &[("task", name), ("share", share), ("loss", loss)], "auc");
+                let key = format!("{name}_{share}_{loss}");
+                record = record.result(&key, mean(&found)).result(&format!("{key}_sd"), deviation(&found));
+            }
+        }
+    }
+    Ok(Some(record))
+}
+
+fn task(name: &str) -> Gaussians {
+    if name == "D" { Gaussians::d() } else { Gaussians::a() }
+}
+
+fn train_auc(run: &SweepRun, net: &SplitNet, data: &Dataset) -> Result<()> {
+    let trainer = trainer(data, 32, 2500, run.seed);
+    let loss = run.text("loss")?;
+    if loss == "ppd" {
+        let params = PpdParams { first_stage: 400, ..Default::default() };
+        let ppd = Ppd::new(net, data, params)?;
+        let trainer = Trainer::sgd(params.rate, 0.0).batch(32).epochs(trainer.epochs).seed(run.seed).silent();
+        return trainer.fit(&ppd, data, |b| ppd.step(b)).map(drop);
+    }
+    let (kind, margin) = match loss.split_once('_') {
+        Some((kind, margin)) => (kind, margin.parse::<f64>().unwrap_or(f64::NAN)),
+        None => (loss, f64::NAN),
+    };
+    let step = |b: &Batch| -> Result<Step> {
+        let s = net.forward(&b.x, b.pass())?;
+        let h = sigmoid(&s)?;
+        let lp = |kind| auc_loss(&h, &b.y, margin, kind)?.on(&h);
+        if kind != "ce" && !both(b)? {
+            return Ok(Step::skip());
+        }
+        Ok(Step::new(match kind {
+            "ce" => bce_logits(&s, &b.y)?,
+            "pairwise" => pairwise_logistic(&s, &b.y)?,
+            "ramp" => lp(AucLoss::Ramp)?,
+            _ => lp(AucLoss::Value)?,
+        }))
+    };
+    trainer.fit(net, data, step).map(drop)
+}
+
+/// Several classes: AUC_mu and one-vs-all of a linear softmax on three Gaussians, two classes thinned out, five seeds.
+pub fn classes(words: &[String]) -> Result<Option<Record>> {
+    const SEEDS: u64 = 5;
+    const LOSSES: [&str; 5] = ["ce", "value", "ramp", "ramp_.01", "printed"];
+    const DROPPED: [&str; 4] = ["90", "80", "60", "0"];
+    let task = Gaussians::three();
+    let study = sweep("lp-classes", words)?.vary("dropped", &DROPPED).vary("loss", &LOSSES).seeds(1..=SEEDS);
+    study.run("cpu", |run, record| {
+        let dropped = run.text("dropped")?.parse::<f64>().unwrap_or(f64::NAN) / 100.0;
+        let data = task.sample(6000, run.seed.named("train"), &Device::Cpu)?;
+        let data = data.thin(&[1.0 - dropped, 1.0 - dropped, 1.0], run.seed.named("thin"))?;
+        let test = task.sample(30_000, run.seed.named("test"), &Device::Cpu)?;
+        let none = Plan { input: vec![4], layers: Vec::new(), init: Default::default() };
+        let head = vec![(String::new(), Layer::Linear { width: 3, bias: true })];
+        let net = SplitNet::with_head(none, head, run.seed, DType::F32, &Device::Cpu)?;
+        let loss = run.text("loss")?;
+        let (kind, margin) = match loss {
+            "ramp" => (AucLoss::Ramp, 0.1),
+            "ramp_.01" => (AucLoss::Ramp, 0.01),
+            _ => (AucLoss::Value, 0.1),
+        };
+        trainer(&data, 96, 2000, run.seed).stratified().fit(&net, &data, |b| {
+            let s = net.forward(&b.x, b.pass())?;
+            if loss == "ce" {
+                return Ok(Step::new(cross_entropy(&s, &b.y)?));
+            }
+            let p = softmax(&s, 1)?;
+            // Equation 2 as printed has the sign of every ranking turned round.
+            let p = if loss == "printed" { p.neg()? } else { p };
+            Ok(Step::new(auc_mu_loss(&p, &b.y, None, margin, kind)?.on(&p)?))
+        })?;
+        let scores = ClassScores::new(softmax(&net.scores_of(&test)?, 1)?, &test.y)?;
+        Ok(record.result("mu", 100.0 * scores.auc_mu()?).result("ova", 100.0 * scores.auc_ova()?))
+    })?;
+    let Some(records) = complete(&study, DROPPED.len() * LOSSES.len() * SEEDS as usize)? else {
+        return Ok(None);
+    };
+    let mut record = Record::start("lp-classes", "cpu").config("seeds", SEEDS).config("steps", 2000);
+    for dropped in DROPPED {
+        for loss in LOSSES {
+            for metric in ["mu", "ova"] {
+                let found = results(&records, &[("dropped", dropped), ("loss", loss)], metric);
+                let key = format!("{dropped}_{loss}_{metric}");
+                record = record.result(&key, mean(&found)).result(&format!("{key}_sd"), deviation(&found));
+            }
+        }
+    }
+    Ok(Some(record))
+}
+
+/// F score and accuracy of a linear net by loss, prevalence and starting bias, five seeds; the threshold is zero.
+pub fn f_score(words: &[String]) -> Result<Option<Record>> {
+    const SEEDS: u64 = 5;
+    const LOSSES: [&str; 6] = ["ce", "f", "f_high", "ramp_high", "warm", "warm_high"];
+    let study = sweep("lp-f", words)?
+        .vary("task", &["A", "D"])
+        .vary("positives", &["50", "10"])
+        .vary("loss", &LOSSES)
+        .seeds(1..=SEEDS);
+    study.run("cpu", |run, record| {
+        let share = run.text("positives")?.parse::<f64>().unwrap_or(f64::NAN) / 100.0;
+        let task = Gaussians { prevalence: vec![1.0 - share, share], ..task(run.text("task")?) };
+        let [data, test] = [("train", 8000), ("test", 100_000)]
+            .map(|(part, n)| task.sample(n, run.seed.named(part), &Device::Cpu));
+        let (data, test) = (data?, test?);
+        let net = linear(6, 3, 1, run.seed)?;
+        let loss = run.text("loss")?;
+        if loss.ends_with("high") {
+            let bias = &net.head.parameters()["bias"];
+            bias.set(&(bias.ones_like()? * 6.0)?)?;
+        }
+        let link = if loss == "ramp_high" { FLink::Ramp { margin: 0.5 } } else { FLink::Sigmoid };
+        trainer(&data, 128, 2000, run.seed).fit(&net, &data, |b| {
+            let s = net.forward(&b.x, b.pass())?;
+            if loss == "ce" || (loss.starts_with("warm") && b.step < 400) {
+                return Ok(Step::new(bce_logits(&s, &b.y)?));
+            }
+            if !both(b)? {
+                return Ok(Step::skip());
+            }
+            Ok(Step::new(f_loss(&s, &b.y, 1.0, link)?.on(&s)?))
+        })?;
+        let decided = Scores::new(net.scores_of(&test)?, &test.y)?.confusion(0.0)?;
+        Ok(record.result("f1", 100.0 * decided.f_beta(1.0)?).result("accuracy", 100.0 * decided.accuracy()))
+    })?;
+    let Some(records) = complete(&study, 2 * 2 * LOSSES.len() * SEEDS as usize)? else { return Ok(None) };
+    let mut record = Record::start("lp-f", "cpu").config("seeds", SEEDS).config("steps", 2000);
+    for task in ["A", "D"] {
+        for share in ["50", "10"] {
+            for loss in LOSSES {
+                for metric in ["f1", "accuracy"] {
+                    let settings = [("task", task), ("positives", share), ("loss", loss)];
+                    let found = results(&records, &settings, metric);
+                    let key = format!("{task}_{share}_{loss}_{metric}");
+                    record =
+                        record.result(&key, mean(&found)).result(&format!("{key}_sd"), deviation(&found));
+                }
+            }
+        }
+    }
+    Ok(Some(record))
+}
+
+/// Seconds of one AUC loss with its gradient by the number of pairs: dense Newton, structured Newton, closed form.
+pub fn growth() -> Result<Record> {
+    let mut record = Record::start("lp-growth", "cpu");
+    let clock = |work: &mut dyn FnMut() -> Result<()>| -> Result<f64> {
+        let mut times = Vec::new();
+        for _ in 0..5 {
+            let began = std::time::Instant::now();
+            work()?;
+            times.push(began.elapsed().as_secs_f64());
+        }
+        times.sort_by(f64::total_cmp);
+        Ok(times[2])
+    };
+    for side in [4usize, 8, 16, 24, 32, 100, 300] {
+        let seed = Seed::new(side as u64);
+        let y: Vec<u8> = (0..2 * side).map(|i| (i % 2) as u8).collect();
+        let s: Vec<f64> = (0..2 * side).map(|i| seed.normal(i as u64) + f64::from(y[i])).collect();
+        let lp = Lp::auc(&s, &y, 0.1)?;
+        let pairs = side * side;
+        let newton = |lp: &Lp, detect: bool| -> Result<()> {
+            let solver = NewtonLp { detect, ..Default::default() };
+            envelope(solver.solve(lp)?.optimal()?);
+            Ok(())
+        };
+        if side <= 32 {
+            let dense = Lp { A: Matrix::Dense(lp.A.to_dense()), ..lp.clone() };
+            record = record.result(&format!("dense_{pairs}"), clock(&mut || newton(&dense, false))?);
+        }
+        record = record.result(&format!("structured_{pairs}"), clock(&mut || newton(&lp, false))?);
+        let closed = clock(&mut || auc_loss(&s, &y, 0.1, AucLoss::Value).map(drop))?;
+        record = record.result(&format!("closed_{pairs}"), closed);
+    }
+    Ok(record)
+}

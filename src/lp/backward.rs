@@ -1,0 +1,234 @@
+//! Gradients of a linear program's optimum, and of its solution, in A, b and c.
+
+use ndarray::Array2;
+
+use super::certificate::Solution;
+use super::newton::{Here, Multipliers, PenaltyPoint};
+use super::normal::{Normal, Shift};
+use super::program::{Lp, difference, length};
+use super::scale::Scaled;
+use super::step;
+use crate::error::{Result, ensure_shape};
+
+/// A sum of outer products Σ left rightᵀ: the gradient in a matrix, without the memory of one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OuterSum {
+    rows: usize,
+    columns: usize,
+    terms: Vec<(Vec<f64>, Vec<f64>)>,
+}
+
+/// Gradients of a loss in the numbers of a linear program.
+///
+/// Checked by `tests/lp/backward.rs`, each against finite differences.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gradients {
+    /// (m, n)
+    pub A: OuterSum,
+    /// (m)
+    pub b: Vec<f64>,
+    /// (n)
+    pub c: Vec<f64>,
+    /// (m_eq, n)
+    pub A_eq: OuterSum,
+    /// (m_eq)
+    pub b_eq: Vec<f64>,
+}
+
+/// Corrections of a solve that had to be shifted; each leaves a millionth of the error in what can be solved.
+const CORRECTIONS: usize = 8;
+
+/// Gradients of the optimum cᵀz itself: no solve at all.
+///
+/// ```text
+/// ∂V/∂c = z,   ∂V/∂b = −v,   ∂V/∂A = v zᵀ          and the same for equalities         [book: lp/differentiating.md]
+/// ```
+/// The envelope theorem: z and v may be held still. Right for every optimum; where z or v is one of several, one of
+/// several. Cost: O(m + n). Checked by `tests/lp/backward.rs::envelope_is_the_gradient_of_the_value`.
+pub fn envelope(solution: &Solution) -> Gradients {
+    value_gradients(&solution.z, &solution.v, &solution.v_eq)
+}
+
+impl PenaltyPoint {
+    /// Gradients of g(y)/ε, the lower bound of the optimum: as [`envelope`], with y in place of z.
+    pub fn envelope(&self) -> Gradients {
+        value_gradients(&self.y, &self.v, &self.v_eq)
+    }
+}
+
+fn value_gradients(z: &[f64], v: &[f64], v_eq: &[f64]) -> Gradients {
+    let minus = |v: &[f64]| v.iter().map(|v| -v).collect();
+    let outer =
+        |v: &[f64]| OuterSum { rows: v.len(), columns: z.len(), terms: vec![(v.to_vec(), z.to_vec())] };
+    Gradients { A: outer(v), b: minus(v), c: z.to_vec(), A_eq: outer(v_eq), b_eq: minus(v_eq) }
+}
+
+/// Gradients of a loss of the solution z, given ∂L/∂z, through the rows that pin z down.
+///
+/// ```text
+/// A_J z = b_J,   A_Jᵀ w = ∂L/∂z,   ∂L/∂b_J = w,   ∂L/∂A_J = −w zᵀ,   ∂L/∂c = 0
+/// ```
+/// J are the rows with a positive multiplier and all equalities. **∂z/∂c is zero**: a vertex does not move while c
+/// turns, then jumps. If the solution is degenerate, w is a least-squares compromise between the
+/// derivatives on either side of the kink, and need not be one of them [book: lp/differentiating.md]. Cost: one factor of A_JᵀA_J. Fails: as [`Solution::optimal`], `Shape` unless ∂L/∂z has an
+/// entry per variable. Checked by `tests/lp/backward.rs::active_set_is_the_derivative_of_the_solution`.
+pub fn active_set(lp: &Lp, solution: &Solution, z_bar: &[f64]) -> Result<Gradients> {
+    solution.optimal()?;
+    ensure_shape("gradient in z", lp.n(), z_bar.len())?;
+    ensure_shape("z of the solution", lp.n(), solution.z.len())?;
+    // In units in which rows have length one; the way back divides by these lengths.
+    let problem = Scaled::new(lp, true);
+    let mut weights = vec![0.0; lp.m()];
+    solution.active.iter().for_each(|j| weights[*j] = 1.0);
+    let factor = Normal::factor(&problem.lp, &weights, Shift::IfSingular)?;
+    let on_rows = |x: &[f64]| {
+        let v = problem.lp.A.times(x).iter().zip(&weights).map(|(a, w)| a * w).collect();
+        Multipliers { v, v_eq: problem.lp.A_eq.times(x) }
+    };
+    let mut x = factor.solve(z_bar)?;
+    for _ in 0..CORRECTIONS {
+        let left = difference(z_bar.to_vec(), &on_rows(&x).pull(&problem.lp));
+        let correction = factor.solve(&left)?;
+        x.iter_mut().zip(&correction).for_each(|(x, d)| *x += d);
+        if length(&correction) <= 1e-15 * length(&x) {
+            break;
+        }
+    }
+    let w = problem.of_rows(&on_rows(&x));
+    let outer = |w: &[f64]| {
+        let minus = w.iter().map(|w| -w).collect();
+        OuterSum { rows: w.len(), columns: lp.n(), terms: vec![(minus, solution.z.clone())] }
+    };
+    Ok(Gradients { A: outer(&w.v), b: w.v, c: vec![0.0; lp.n()], A_eq: outer(&w.v_eq), b_eq: w.v_eq })
+}
+
+/// Gradients of a loss of the penalty's minimum y, and of its multipliers v, by the implicit function theorem.
+///
+/// ```text
+/// H w = ∂L/∂y,   ∂L/∂c = −ε w,   ∂L/∂b = D A w,   ∂L/∂A = −(r₊ wᵀ + (D A w) yᵀ),        r = A y − b
+/// v = r₊/ε:      r̄ = D v̄/ε,   ȳ ← ȳ + Aᵀr̄,   b̄ ← b̄ − r̄,   Ā ← Ā + r̄ yᵀ
+/// ```
+/// In b and A this is [`active_set`] up to O(ε); in c it is −εH⁻¹, a trace of the penalty and not of the program.
+/// Cost: one factor of H. Fails: `Shape` unless the gradients fit, `Solve` if H cannot be factored.
+/// Checked by `tests/lp/backward.rs::penalty_gradients_match_finite_differences`.
+pub fn penalty_implicit(
+    lp: &Lp,
+    point: &PenaltyPoint,
+    y_bar: &[f64],
+    v_bar: Option<&[f64]>,
+) -> Result<Gradients> {
+    let at = Frozen::new(lp, point, y_bar)?;
+    let mut y_bar = y_bar.to_vec();
+    let mut from_v = vec![0.0; lp.m()];
+    if let Some(v_bar) = v_bar {
+        ensure_shape("gradient in v", lp.m(), v_bar.len())?;
+        from_v = v_bar.iter().zip(&at.on).map(|(v, on)| v * on / point.epsilon).collect();
+        y_bar.iter_mut().zip(lp.A.transposed_times(&from_v)).for_each(|(y, a)| *y += a);
+    }
+    let w = at.factor.solve(&y_bar)?;
+    let minus: Vec<f64> = w.iter().map(|w| -w).collect();
+    let Multipliers { v: q, v_eq: q_eq } = at.rows(lp, &w);
+    let outer = |r: &[f64], q: &[f64], own: Vec<f64>| OuterSum {
+        rows: q.len(),
+        columns: lp.n(),
+        terms: vec![(r.to_vec(), minus.clone()), (difference(own, q), point.y.clone())],
+    };
+    let none = vec![0.0; lp.b_eq.len()];
+    Ok(Gradients {
+        A: outer(&super::plus(&at.here.r), &q, from_v.clone()),
+        A_eq: outer(&at.here.r_eq, &q_eq, none),
+        b: difference(q, &from_v),
+        b_eq: q_eq,
+        c: minus.iter().map(|w| point.epsilon * w).collect(),
+    })
+}
+
+/// Gradients of a loss of one more Newton step from y, with D and y held still.
+///
+/// ```text
+/// y⁺ = y + d,   d = −H⁻¹∇g(y);      p = H⁻¹ ∂L/∂y⁺,   q = D A p
+/// ∂L/∂c = −ε p,   ∂L/∂b = q,   ∂L/∂A = −r₊ pᵀ − q yᵀ − q dᵀ − (D A d) pᵀ
+/// ```
+/// At the minimum d = 0 and this is [`penalty_implicit`] exactly: differentiating one step is enough, unrolling more is
+/// waste. Cost: one factor of H. Fails: as [`penalty_implicit`]. Checked by
+/// `tests/lp/backward.rs::one_step_at_the_minimum_is_the_implicit_gradient`.
+pub fn one_step(lp: &Lp, point: &PenaltyPoint, y_bar: &[f64]) -> Result<Gradients> {
+    let at = Frozen::new(lp, point, y_bar)?;
+    let minus = |values: Vec<f64>| values.into_iter().map(|v| -v).collect::<Vec<f64>>();
+    let d = minus(at.factor.solve(&at.here.slope)?);
+    let p = at.factor.solve(y_bar)?;
+    let (q, along) = (at.rows(lp, &p), at.rows(lp, &d));
+    let next: Vec<f64> = point.y.iter().zip(&d).map(|(y, d)| y + d).collect();
+    let outer = |r: &[f64], q: &[f64], along: &[f64]| {
+        let left = r.iter().zip(along).map(|(r, a)| -(r + a)).collect();
+        let terms = vec![(left, p.clone()), (minus(q.to_vec()), next.clone())];
+        OuterSum { rows: q.len(), columns: lp.n(), terms }
+    };
+    Ok(Gradients {
+        A: outer(&super::plus(&at.here.r), &q.v, &along.v),
+        A_eq: outer(&at.here.r_eq, &q.v_eq, &along.v_eq),
+        c: p.iter().map(|p| -point.epsilon * p).collect(),
+        b: q.v,
+        b_eq: q.v_eq,
+    })
+}
+
+/// A penalty at a point, with its active rows held still.
+struct Frozen {
+    here: Here,
+    on: Vec<f64>,
+    factor: Normal,
+}
+
+impl Frozen {
+    fn new(lp: &Lp, point: &PenaltyPoint, y_bar: &[f64]) -> Result<Frozen> {
+        lp.check()?;
+        ensure_shape("y of the point", lp.n(), point.y.len())?;
+        ensure_shape("gradient in y", lp.n(), y_bar.len())?;
+        let here = Here::at(lp, &point.y, point.epsilon, &Multipliers::none(lp));
+        let on = step(&here.r);
+        let factor = Normal::factor(lp, &on, Shift::IfSingular)?;
+        Ok(Frozen { here, on, factor })
+    }
+
+    /// D A x and A_eq x.
+    fn rows(&self, lp: &Lp, x: &[f64]) -> Multipliers {
+        let v = lp.A.times(x).iter().zip(&self.on).map(|(a, on)| a * on).collect();
+        Multipliers { v, v_eq: lp.A_eq.times(x) }
+    }
+}
+
+impl OuterSum {
+    /// One entry; zero outside.
+    pub fn get(&self, row: usize, column: usize) -> f64 {
+        let entry = |(left, right): &(Vec<f64>, Vec<f64>)| {
+            left.get(row).zip(right.get(column)).map_or(0.0, |(left, right)| left * right)
+        };
+        self.terms.iter().map(entry).sum()
+    }
+
+    /// All entries, written out.
+    pub fn to_dense(&self) -> Array2<f64> {
+        Array2::from_shape_fn((self.rows, self.columns), |(i, j)| self.get(i, j))
+    }
+
+    /// Shows the size and the number of terms.
+    pub fn evcxr_display(&self) {
+        let text = format!("{} × {} matrix of rank {} or less", self.rows, self.columns, self.terms.len());
+        evcxr_runtime::mime_type("text/plain").text(text);
+    }
+}
+
+impl Gradients {
+    /// Shows how large each gradient is.
+    pub fn evcxr_display(&self) {
+        let A = length(self.A.to_dense().iter().copied().collect::<Vec<f64>>().as_slice());
+        let text = format!(
+            "|∂L/∂A| {A:.3e}, |∂L/∂b| {:.3e}, |∂L/∂c| {:.3e}, |∂L/∂b_eq| {:.3e}",
+            length(&self.b),
+            length(&self.c),
+            length(&self.b_eq)
+        );
+        evcxr_runtime::mime_type("text/plain").text(text);
+    }
+}

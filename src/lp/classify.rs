@@ -1,0 +1,106 @@
+//! What to say of a program that was not solved: a second program decides.
+
+use std::sync::Arc;
+
+use ndarray::{Array2, Axis, concatenate};
+
+use super::augmented::{End, LpState, NewtonLp, Outer};
+use super::certificate::{Ray, Solution, Status, descent};
+use super::matrix::Matrix;
+use super::program::Lp;
+use super::scale::Scaled;
+use super::structured::{Row, Structured};
+use crate::error::{Error, Result};
+
+impl NewtonLp {
+    /// Unbounded needs a feasible point besides the ray; without one the program is infeasible, or nothing is proved.
+    pub(super) fn with_ray(&self, state: &LpState, d: &[f64]) -> Result<Solution> {
+        let point = self.feasible(state)?;
+        let ray = Some(Ray::Descent { d: d.to_vec() });
+        Ok(match &point.end {
+            Some(End::Optimal) => {
+                let at = LpState { y: point.y.clone(), steps: point.steps, ..state.clone() };
+                Solution { ray, ..at.solution(Status::Unbounded) }
+            }
+            Some(End::Infeasible(proof)) => {
+                let ray = Some(state.problem.farkas(proof));
+                Solution { ray, ..state.solution(Status::Infeasible) }
+            }
+            _ => state.solution(Status::Inexact),
+        })
+    }
+
+    /// Decides between infeasible, unbounded and inexact.
+    pub(super) fn classify(&self, state: &LpState) -> Result<Solution> {
+        match self.feasible(state)?.end {
+            Some(End::Infeasible(proof)) => {
+                let ray = Some(state.problem.farkas(&proof));
+                Ok(Solution { ray, ..state.solution(Status::Infeasible) })
+            }
+            Some(End::Optimal) => match self.steepest_ray(&state.problem.lp)? {
+                Some(d) => self.with_ray(state, &d),
+                None => Ok(state.solution(Status::Inexact)),
+            },
+            _ => Ok(state.solution(Status::Inexact)),
+        }
+    }
+
+    /// The same rows without an objective: ends at a feasible point or at a Farkas ray.
+    fn feasible(&self, state: &LpState) -> Result<LpState> {
+        let start =
+            if state.y.iter().all(|y| y.abs() < 1e6) { state.y.clone() } else { vec![0.0; state.y.len()] };
+        let solver = NewtonLp { outer: Outer::Augmented, ..self.clone() };
+        let mut point = solver.start(Arc::new(state.problem.without_objective()), start);
+        point.steps = state.steps;
+        solver.run(&mut point)?;
+        Ok(point)
+    }
+
+    /// The direction in the unit box along which the objective falls most, if it falls for ever.
+    ///
+    /// ```text
+    /// min cᵀd   subject to   A d ≤ 0,   A_eq d = 0,   −1 ≤ d ≤ 1            feasible and bounded
+    /// ```
+    fn steepest_ray(&self, lp: &Lp) -> Result<Option<Vec<f64>>> {
+        let n = lp.n();
+        let b: Vec<f64> = std::iter::repeat_n(0.0, lp.m()).chain(std::iter::repeat_n(1.0, 2 * n)).collect();
+        let (A_eq, b_eq) = (lp.A_eq.clone(), vec![0.0; lp.b_eq.len()]);
+        let cone = Lp { A: with_box(&lp.A)?, b, c: lp.c.clone(), A_eq, b_eq };
+        let solver = NewtonLp { outer: Outer::Augmented, ..self.clone() };
+        let mut state = solver.start(Arc::new(Scaled::new(&cone, false)), vec![0.0; n]);
+        solver.run(&mut state)?;
+        let found = state.end == Some(End::Optimal);
+        Ok(if found { descent(lp, &state.z()) } else { None })
+    }
+}
+
+/// The matrix with rows I and −I below it.
+fn with_box(a: &Matrix) -> Result<Matrix> {
+    let n = a.columns();
+    match a {
+        Matrix::Dense(a) => {
+            let (up, down) = (Array2::<f64>::eye(n), -Array2::<f64>::eye(n));
+            let rows = concatenate(Axis(0), &[a.view(), up.view(), down.view()]);
+            Ok(Matrix::Dense(rows.map_err(|e| Error::shape("rows of a box", "n columns", e))?))
+        }
+        Matrix::Structured(a) => {
+            let r = a.shared.len();
+            let given = (0..a.rows()).map(|i| match a.full.iter().find(|(at, _)| *at == i) {
+                Some((_, row)) => Row::Full(row.clone()),
+                None => Row::Thin {
+                    own: Some(a.own[i]).filter(|(_, v)| *v != 0.0),
+                    shared: a.on_shared[i * r..(i + 1) * r].to_vec(),
+                },
+            });
+            let bound = |j: usize, sign: f64| match a.shared.iter().position(|column| *column == j) {
+                Some(p) => {
+                    Row::Thin { own: None, shared: (0..r).map(|q| if p == q { sign } else { 0.0 }).collect() }
+                }
+                None => Row::Thin { own: Some((j, sign)), shared: vec![0.0; r] },
+            };
+            let rows =
+                given.chain((0..n).map(|j| bound(j, 1.0))).chain((0..n).map(|j| bound(j, -1.0))).collect();
+            Ok(Matrix::Structured(Structured::new(n, a.shared.clone(), rows)?))
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The matrix of a linear program: dense, or thin rows with a few full rows and columns.
+
+use ndarray::Array2;
+
+use super::structured::Structured;
+use crate::error::{Error, Result};
+use crate::linalg::cholesky::dot;
+use crate::numbers::Numbers;
+
+/// A matrix in one of the two forms that solvers know.
+///
+/// Checked by `tests/lp/algebra.rs::structured_and_dense_agree`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Matrix {
+    Dense(Array2<f64>),
+    Structured(Structured),
+}
+
+impl Matrix {
+    /// Dense matrix from anything of two dimensions.
+    ///
+    /// Fails: `Shape` unless it has two.
+    pub fn dense(a: impl Numbers) -> Result<Matrix> {
+        let dims = a.dims();
+        let &[m, n] = &dims[..] else {
+            return Err(Error::shape("matrix of a linear program", "[rows, columns]", format!("{dims:?}")));
+        };
+        let values = a.numbers()?.into_owned();
+        let shaped = Array2::from_shape_vec((m, n), values);
+        Ok(Matrix::Dense(shaped.map_err(|e| Error::shape("matrix of a linear program", "[m, n]", e))?))
+    }
+
+    /// Without a row.
+    pub fn empty(columns: usize) -> Matrix {
+        Matrix::Dense(Array2::zeros((0, columns)))
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        match self {
+            Matrix::Dense(a) => a.nrows(),
+            Matrix::Structured(a) => a.rows(),
+        }
+    }
+
+    /// Number of columns.
+    pub fn columns(&self) -> usize {
+        match self {
+            Matrix::Dense(a) => a.ncols(),
+            Matrix::Structured(a) => a.columns(),
+        }
+    }
+
+    /// Entry of a row and a column; zero outside.
+    pub fn get(&self, row: usize, column: usize) -> f64 {
+        match self {
+            Matrix::Dense(a) => a.get([row, column]).copied().unwrap_or(0.0),
+            Matrix::Structured(a) => a.get(row, column),
+        }
+    }
+
+    /// A x. The caller knows that x has an entry per column.
+    pub(crate) fn times(&self, x: &[f64]) -> Vec<f64> {
+        match self {
+            Matrix::Dense(a) => match a.as_slice() {
+                Some(_) if x.is_empty() => vec![0.0; a.nrows()],
+                Some(values) => values.chunks_exact(x.len()).map(|row| dot(row, x)).collect(),
+                None => a.rows().into_iter().map(|row| row.iter().zip(x).map(|(a, x)| a * x).sum()).collect(),
+            },
+            Matrix::Structured(a) => a.times(x),
+        }
+    }
+
+    /// Aᵀ v. The caller knows that v has an entry per row.
+    pub(crate) fn transposed_times(&self, v: &[f64]) -> Vec<f64> {
+        match self {
+            Matrix::Dense(a) => {
+                let mut sum = vec![0.0; a.ncols()];
+                for (row, v) in a.rows().into_iter().zip(v).filter(|(_, v)| **v != 0.0) {
+                    sum.iter_mut().zip(row).for_each(|(s, a)| *s += a * v);
+                }
+                sum
+            }
+            Matrix::Structured(a) => a.transposed_times(v),
+        }
+    }
+
+    /// One row, written out.
+    pub fn row(&self, i: usize) -> Vec<f64> {
+        (0..self.columns()).map(|j| self.get(i, j)).collect()
+    }
+
+    /// All entries, written out.
+    pub fn to_dense(&self) -> Array2<f64> {
+        match self {
+            Matrix::Dense(a) => a.clone(),
+            Matrix::Structured(a) => {
+                Array2::from_shape_fn((self.rows(), self.columns()), |(i, j)| a.get(i, j))
+            }
+        }
+    }
+
+    /// The same matrix with its structure found, if it has one that makes solves cheap.
+    pub fn detect(&self) -> Matrix {
+        match self {
+            Matrix::Dense(a) => Structured::detect(a).map_or_else(|| self.clone(), Matrix::Structured),
+            Matrix::Structured(_) => self.clone(),
+        }
+    }
+
+    /// Euclidean length of each row, safe from overflow.
+    pub(crate) fn row_sizes(&self) -> Vec<f64> {
+        let size = |values: &mut dyn Iterator<Item = f64>| {
+            let values: Vec<f64> = values.filter(|v| *v != 0.0).collect();
+            let most = values.iter().fold(0.0f64, |most, v| most.max(v.abs()));
+            if most == 0.0 {
+                return 0.0;
+            }
+            most * values.iter().map(|v| (v / most) * (v / most)).sum::<f64>().sqrt()
+        };
+        match self {
+            Matrix::Dense(a) => a.rows().into_iter().map(|row| size(&mut row.iter().copied())).collect(),
+            Matrix::Structured(a) => {
+                (0..a.rows()).map(|i| size(&mut a.nonzeros(i).map(|(_, v)| v))).collect()
+            }
+        }
+    }
+
+    /// Every row divided by its number.
+    pub(crate) fn divide_rows(&mut self, by: &[f64]) {
+        match self {
+            Matrix::Dense(a) => {
+                a.rows_mut().into_iter().zip(by).for_each(|(mut row, by)| row.mapv_inplace(|v| v / by));
+            }
+            Matrix::Structured(a) => a.divide_rows(by),
+        }
+    }
+
+    /// The first entry that is not finite.
+    pub(crate) fn first_bad(&self) -> Option<(usize, usize, f64)> {
+        match self {
+            Matrix::Dense(a) => a.indexed_iter().find(|(_, v)| !v.is_finite()).map(|((i, j), v)| (i, j, *v)),
+            Matrix::Structured(a) => (0..a.rows())
+                .find_map(|i| a.nonzeros(i).find(|(_, v)| !v.is_finite()).map(|(j, v)| (i, j, v))),
+        }
+    }
+
+    /// Shows the form and the size.
+    pub fn evcxr_display(&self) {
+        let (m, n) = (self.rows(), self.columns());
+        let text = match self {
+            Matrix::Dense(_) => format!("dense matrix, {m} × {n}"),
+            Matrix::Structured(a) => format!("{a:?}"),
+        };
+        evcxr_runtime::mime_type("text/plain").text(text);
+    }
+}

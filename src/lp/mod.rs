@@ -1,0 +1,73 @@
+//! Metrics as linear programs, solved by Newton's method on an exterior penalty, and differentiated.
+//!
+//! ```text
+//! scores ──▶ Lp: min c'z, A z ≤ b ──▶ NewtonLp: z, v, certificate ──▶ backward: gradients in A, b, c ──▶ scores
+//!        └─▶ closed form of the same optimum, where there is one (loss files), in O(n log n)
+//! ```
+//! | file | what lives there |
+//! |---|---|
+//! | `program.rs` | [`Lp`], the canonical form, and [`UserForm`], the form people write |
+//! | `matrix.rs`, `structured.rs` | [`Matrix`]: dense, or thin rows with few full rows and columns |
+//! | `build.rs` | AUC, several classes, F scores and Neyman–Pearson as linear programs |
+//! | `newton.rs`, `line_search.rs`, `normal.rs` | [`PenaltyNewton`]: one penalty, minimised |
+//! | `scale.rs` | units: rows of length one |
+//! | `augmented.rs`, `epsilon.rs`, `classify.rs` | [`NewtonLp`]: the solver to use |
+//! | `certificate.rs` | [`Solution`], [`Status`], [`Certificate`], [`Ray`]: what is claimed and why |
+//! | `published.rs` | [`Published`]: the paper's constants, for reproduction |
+//! | `smooth.rs` | [`SmoothNewton`]: steps without a search that provably converge |
+//! | `backward.rs` | [`Gradients`]: envelope, active set, penalty, one step |
+//! | `layer.rs` | [`LpLayer`]: a program inside a network |
+//! | `losses/` | the same optima by sorting |
+//! | `rivals.rs` | [`pairwise_logistic`], [`Ppd`]: what they are compared with |
+//!
+//! Paper: Meng, Mukherjee, Wu, Singh and Ravi, *Differentiable optimization of generalized nondecomposable functions
+//! using linear programs* (2021). Names: A, b, c, z, v as in the paper; its ϵ of ranking is `margin`, its ε of the
+//! penalty `epsilon`, its ρ `delta`. Host: the programs, in f64; losses and layer come back to the device of their scores.
+#![allow(non_snake_case)]
+
+mod augmented;
+mod backward;
+mod build;
+mod certificate;
+mod classify;
+mod epsilon;
+mod layer;
+mod line_search;
+mod losses;
+mod matrix;
+mod newton;
+mod normal;
+mod program;
+mod published;
+mod rivals;
+mod scale;
+mod smooth;
+mod structured;
+
+pub use augmented::{LpState, NewtonLp, Outer};
+pub use backward::{Gradients, OuterSum, active_set, envelope, one_step, penalty_implicit};
+pub use certificate::{Certificate, Ray, Solution, Status};
+pub use layer::{Backward, LpInputs, LpLayer, LpOutput};
+pub use line_search::{Fixed, Reach, exact_line_search};
+pub use losses::{
+    AucLoss, ClassLoss, ExpectedF, FLink, Loss, NeymanPearson, auc_loss, auc_mu_loss, auc_one_vs_all_loss,
+    expected_f, f_decide, f_loss, independent_joint, precision_at_recall,
+};
+pub use matrix::Matrix;
+pub use newton::{PenaltyNewton, PenaltyPoint, PenaltyState, StepRule};
+pub use normal::Shift;
+pub use program::{Lp, UserForm};
+pub use published::Published;
+pub use rivals::{Ppd, PpdParams, pairwise_logistic};
+pub use smooth::{SmoothNewton, SmoothState, softened, softened_slope, softened_value};
+pub use structured::{Row, Structured};
+
+/// The positive part of each entry.
+pub(crate) fn plus(r: &[f64]) -> Vec<f64> {
+    r.iter().map(|r| r.max(0.0)).collect()
+}
+
+/// One where an entry is positive, zero elsewhere.
+pub(crate) fn step(r: &[f64]) -> Vec<f64> {
+    r.iter().map(|r| f64::from(u8::from(*r > 0.0))).collect()
+}

@@ -1,0 +1,261 @@
+//! Solves with the Hessian of the penalty, dense or structured.
+
+use ndarray::{Array1, Array2};
+
+use super::matrix::Matrix;
+use super::program::Lp;
+use super::structured::{MOST_FULL, Structured};
+use crate::error::{Error, Result};
+use crate::linalg::cholesky::Cholesky;
+use crate::linalg::solve;
+
+/// A pivot below this share of the mean diagonal counts as none.
+const LEAST_PIVOT: f64 = 1e-9;
+
+/// What is then added to the diagonal, relative to its mean or 1.
+const SHIFT: f64 = 1e-6;
+
+/// What is added to the diagonal of the Hessian.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Shift {
+    /// Nothing, unless the Hessian is singular to working precision.
+    IfSingular,
+    /// Always this δ.
+    Always(f64),
+}
+
+/// A factor of Aᵀ diag(w) A + A_eqᵀ A_eq + δI, where w weighs the inequalities: 1 for those that count, 0 for others.
+///
+/// Cost: O(m n² + n³) dense, over rows with a weight; O((m + n) k²) structured, with k full rows and columns.
+/// Checked by `tests/lp/algebra.rs`.
+#[derive(Clone, Debug)]
+pub(super) struct Normal {
+    kind: Kind,
+    /// What was added to the diagonal.
+    pub delta: f64,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Dense(Cholesky),
+    Bordered(Bordered),
+}
+
+impl Normal {
+    pub fn factor(lp: &Lp, weights: &[f64], shift: Shift) -> Result<Normal> {
+        let (trace, attempt) = match &lp.A {
+            Matrix::Structured(a) if a.border() + lp.A_eq.rows() <= 2 * MOST_FULL => {
+                let parts = Parts::of(a, weights, &lp.A_eq);
+                let trace = parts.trace();
+                let attempt: Box<dyn Fn(f64, f64) -> Option<Kind>> =
+                    Box::new(move |delta, least| Bordered::above(&parts, delta, least).map(Kind::Bordered));
+                (trace, attempt)
+            }
+            _ => {
+                let n = lp.n();
+                let mut lower = vec![0.0; n * (n + 1) / 2];
+                add_rows(&mut lower, &lp.A, weights);
+                add_rows(&mut lower, &lp.A_eq, &vec![1.0; lp.A_eq.rows()]);
+                let trace = (0..n).map(|i| lower[i * (i + 3) / 2]).sum::<f64>();
+                let attempt: Box<dyn Fn(f64, f64) -> Option<Kind>> = Box::new(move |delta, least| {
+                    let mut lower = lower.clone();
+                    (0..n).for_each(|i| lower[i * (i + 3) / 2] += delta);
+                    Cholesky::above(lower, n, least).ok().map(Kind::Dense)
+                });
+                (trace, attempt)
+            }
+        };
+        let mean = trace / lp.n() as f64;
+        let shifts = match shift {
+            Shift::Always(delta) => vec![(delta, 0.0)],
+            Shift::IfSingular => {
+                let delta = SHIFT * mean.max(1.0);
+                // The last two are for rows so long that rounding drowns the first.
+                vec![(0.0, LEAST_PIVOT * mean), (delta, 0.0), (1e3 * delta, 0.0), (1e6 * delta, 0.0)]
+            }
+        };
+        let found = shifts
+            .into_iter()
+            .find_map(|(delta, least)| attempt(delta, least).map(|kind| Normal { kind, delta }));
+        found.ok_or_else(|| {
+            let hint = "the Hessian is not positive definite; scale the rows of A, or add to its diagonal";
+            let (solver, hint) = ("factor of the Hessian".to_string(), hint.to_string());
+            Error::Solve { solver, iters: 0, residual: f64::NAN, hint }
+        })
+    }
+
+    /// Whether nothing had to be added to the diagonal.
+    pub fn regular(&self) -> bool {
+        self.delta == 0.0
+    }
+
+    pub fn solve(&self, rhs: &[f64]) -> Result<Vec<f64>> {
+        match &self.kind {
+            Kind::Dense(factor) => factor.solve(rhs),
+            Kind::Bordered(factor) => Ok(factor.solve(rhs)),
+        }
+    }
+}
+
+/// Adds w aaᵀ for every row with a weight to a packed lower half, four rows at a time.
+fn add_rows(lower: &mut [f64], a: &Matrix, weights: &[f64]) {
+    let n = a.columns();
+    let weighted = |(i, w): (usize, &f64)| {
+        let mut row = a.row(i);
+        if *w != 1.0 {
+            row.iter_mut().for_each(|v| *v *= w.sqrt());
+        }
+        row
+    };
+    let rows: Vec<Vec<f64>> = weights.iter().enumerate().filter(|(_, w)| **w > 0.0).map(weighted).collect();
+    let (few, many): (Vec<_>, Vec<_>) =
+        rows.into_iter().partition(|row| 2 * row.iter().filter(|v| **v != 0.0).count() < n);
+    for row in &few {
+        let entries: Vec<(usize, f64)> = row.iter().copied().enumerate().filter(|(_, v)| *v != 0.0).collect();
+        for (k, (i, v)) in entries.iter().enumerate() {
+            entries[..=k].iter().for_each(|(j, w)| lower[i * (i + 1) / 2 + j] += v * w);
+        }
+    }
+    let zeros = vec![0.0; n];
+    for four in many.chunks(4) {
+        let get = |k: usize| four.get(k).map_or(&zeros[..], Vec::as_slice);
+        let (p, q, r, s) = (get(0), get(1), get(2), get(3));
+        for i in 0..n {
+            let start = i * (i + 1) / 2;
+            let (pi, qi, ri, si) = (p[i], q[i], r[i], s[i]);
+            let target = lower[start..=start + i].iter_mut();
+            for ((((h, p), q), r), s) in target.zip(p).zip(q).zip(r).zip(s) {
+                *h += (pi * p + qi * q) + (ri * r + si * s);
+            }
+        }
+    }
+}
+
+/// The pieces of a bordered system: a diagonal, columns beside it, and the small block that is left.
+#[derive(Clone, Debug)]
+struct Parts {
+    /// Shared columns, and columns without an entry on the diagonal.
+    shared: Vec<usize>,
+    /// (n) Sums of squares of the rows' own entries.
+    diagonal: Vec<f64>,
+    /// k lists (n): products of own and shared entries, then the full rows that count; zero at shared columns.
+    beside: Vec<Vec<f64>>,
+    /// (k, k) What remains for the shared columns and the multipliers of the full rows.
+    corner: Array2<f64>,
+    squares: f64,
+}
+
+impl Parts {
+    fn of(a: &Structured, weights: &[f64], equalities: &Matrix) -> Parts {
+        let (n, r) = (a.columns(), a.shared.len());
+        let kept =
+            a.full.iter().filter(|(i, _)| weights[*i] > 0.0).map(|(i, row)| (weights[*i], row.clone()));
+        let equal = (0..equalities.rows()).map(|i| (1.0, equalities.row(i)));
+        let full: Vec<(f64, Vec<f64>)> = kept.chain(equal).collect();
+        let mut diagonal = vec![0.0; n];
+        let rows = || a.own.iter().enumerate().filter(|(i, _)| weights[*i] > 0.0);
+        rows().for_each(|(i, (j, own))| diagonal[*j] += weights[i] * own * own);
+        // Columns that only full rows see stand beside the shared ones; more of them than full rows have no solution.
+        let bare: Vec<usize> = (0..n).filter(|j| diagonal[*j] == 0.0 && !a.shared.contains(j)).collect();
+        let mut shared = a.shared.clone();
+        if bare.len() <= full.len() {
+            shared.extend(bare);
+        }
+        let (s, k) = (shared.len(), shared.len() + full.len());
+        let squares = full.iter().map(|(w, row)| w * row.iter().map(|v| v * v).sum::<f64>()).sum();
+        let (beside, corner) = (vec![vec![0.0; n]; s], Array2::zeros((k, k)));
+        let mut parts = Parts { shared, diagonal, beside, corner, squares };
+        for (i, (j, own)) in rows() {
+            let on_shared = &a.on_shared[i * r..(i + 1) * r];
+            for (p, x) in on_shared.iter().enumerate() {
+                parts.beside[p][*j] += weights[i] * own * x;
+                on_shared.iter().enumerate().for_each(|(q, y)| parts.corner[[p, q]] += weights[i] * x * y);
+            }
+        }
+        for (f, (weight, mut row)) in full.into_iter().enumerate() {
+            for (p, column) in parts.shared.iter().enumerate() {
+                parts.corner[[p, s + f]] = row[*column];
+                parts.corner[[s + f, p]] = row[*column];
+                row[*column] = 0.0;
+            }
+            parts.corner[[s + f, s + f]] = -1.0 / weight;
+            parts.beside.push(row);
+        }
+        parts
+    }
+
+    fn trace(&self) -> f64 {
+        let corner = (0..self.shared.len()).map(|p| self.corner[[p, p]]).sum::<f64>();
+        self.diagonal.iter().sum::<f64>() + corner + self.squares
+    }
+}
+
+/// A bordered system, its diagonal eliminated.
+///
+/// ```text
+/// [ D  W  U ] [x]   [f]      x = D⁻¹(f − W t − U λ)
+/// [ Wᵀ T  Z ] [t] = [g]      S (t; λ) = (g; 0) − (W U)ᵀ D⁻¹ f,   S = [T Z; Zᵀ −I] − (W U)ᵀ D⁻¹ (W U)
+/// [ Uᵀ Zᵀ −I] [λ]   [0]
+/// ```
+/// t are the shared columns and λ = (full rows) · (x, t), for rows of weight 1, so the full rows need no D⁻¹ of rank-one updates and may be
+/// what makes the system regular.
+#[derive(Clone, Debug)]
+struct Bordered {
+    shared: Vec<usize>,
+    /// Zero at shared columns.
+    inverse_diagonal: Vec<f64>,
+    beside: Vec<Vec<f64>>,
+    inverse_corner: Array2<f64>,
+}
+
+impl Bordered {
+    fn above(parts: &Parts, delta: f64, least: f64) -> Option<Bordered> {
+        let mut inverse_diagonal: Vec<f64> = parts.diagonal.iter().map(|d| 1.0 / (d + delta)).collect();
+        parts.shared.iter().for_each(|j| inverse_diagonal[*j] = 0.0);
+        let most = if least > 0.0 { 1.0 / least } else { f64::INFINITY };
+        // Written so that NaN fails too.
+        if !inverse_diagonal.iter().all(|d| *d < most) {
+            return None;
+        }
+        let k = parts.beside.len();
+        let mut corner = parts.corner.clone();
+        (0..parts.shared.len()).for_each(|p| corner[[p, p]] += delta);
+        for p in 0..k {
+            for q in 0..=p {
+                let (a, b) = (&parts.beside[p], &parts.beside[q]);
+                let sum: f64 = a.iter().zip(b).zip(&inverse_diagonal).map(|((a, b), d)| a * b * d).sum();
+                corner[[p, q]] -= sum;
+                if p != q {
+                    corner[[q, p]] -= sum;
+                }
+            }
+        }
+        let mut inverse_corner = Array2::zeros((k, k));
+        for p in 0..k {
+            let mut unit = Array1::zeros(k);
+            unit[p] = 1.0;
+            inverse_corner.column_mut(p).assign(&solve(&corner, &unit).ok()?);
+        }
+        let fits = inverse_corner.iter().all(|v: &f64| v.abs() < most);
+        let (shared, beside) = (parts.shared.clone(), parts.beside.clone());
+        fits.then_some(Bordered { shared, inverse_diagonal, beside, inverse_corner })
+    }
+
+    fn solve(&self, rhs: &[f64]) -> Vec<f64> {
+        let first: Vec<f64> = rhs.iter().zip(&self.inverse_diagonal).map(|(f, d)| f * d).collect();
+        let small: Array1<f64> = (0..self.beside.len())
+            .map(|p| {
+                let own = self.shared.get(p).map_or(0.0, |j| rhs[*j]);
+                own - self.beside[p].iter().zip(&first).map(|(w, x)| w * x).sum::<f64>()
+            })
+            .collect();
+        let small = self.inverse_corner.dot(&small);
+        let mut x = first;
+        for (beside, s) in self.beside.iter().zip(&small) {
+            let terms = x.iter_mut().zip(beside).zip(&self.inverse_diagonal);
+            terms.for_each(|((x, w), d)| *x -= d * w * s);
+        }
+        self.shared.iter().zip(&small).for_each(|(j, s)| x[*j] = *s);
+        x
+    }
+}

@@ -1,0 +1,122 @@
+//! The solver as published, to reproduce what it does and where it fails.
+
+use super::certificate::{Certificate, Solution, Status};
+use super::newton::{Here, Multipliers, PenaltyNewton, PenaltyState, StepRule, positive};
+use super::normal::{Normal, Shift};
+use super::program::{Lp, product};
+use super::scale::Scaled;
+use crate::error::Result;
+
+/// One penalty with the constants of the authors' code: fixed ε, fixed δ, full steps, and z by a ridge solve.
+///
+/// ```text
+/// y⁰ = (A₁ᵀA₁ + 10⁻³I)⁻¹A₁ᵀb₁,  A₁ the first n rows;   y ← y − (H + δI)⁻¹∇g;   z = (A_JᵀA_J + 10⁻²I)⁻¹A_Jᵀb_J
+/// ```
+/// Converges on AUC in three or four steps. In general it may cycle for ever, and the ridge shrinks z by a hundredth, so
+/// that it is never `Optimal`. Checked by `tests/lp/published.rs`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Published {
+    pub epsilon: f64,
+    pub delta: f64,
+    /// Multiple of the Newton direction.
+    pub step: f64,
+    pub steps: usize,
+    /// Ridge of the starting point.
+    pub start_ridge: f64,
+    /// Ridge of the recovery of z.
+    pub recovery_ridge: f64,
+}
+
+impl Default for Published {
+    fn default() -> Published {
+        let (start_ridge, recovery_ridge) = (1e-3, 1e-2);
+        Published { epsilon: 1e-3, delta: 1e-4, step: 1.0, steps: 20, start_ridge, recovery_ridge }
+    }
+}
+
+impl Published {
+    fn newton(&self) -> PenaltyNewton {
+        let (shift, rule) = (Shift::Always(self.delta), StepRule::Fixed(self.step));
+        PenaltyNewton { epsilon: self.epsilon, shift, rule, tolerance: 1e-10, max_steps: self.steps }
+    }
+
+    /// From the published starting point.
+    ///
+    /// Fails: as [`Lp::check`], `Config` for settings out of range.
+    pub fn init(&self, lp: &Lp) -> Result<PenaltyState> {
+        lp.check()?;
+        positive("start_ridge", self.start_ridge)?;
+        let mut first = vec![0.0; lp.m()];
+        first.iter_mut().take(lp.n()).for_each(|w| *w = 1.0);
+        let y = ridge(lp, &first, self.start_ridge)?;
+        self.init_at(lp, &y)
+    }
+
+    /// From another starting point.
+    ///
+    /// Fails: as [`init`](Published::init), `Shape` unless the point has an entry per variable.
+    pub fn init_at(&self, lp: &Lp, start: &[f64]) -> Result<PenaltyState> {
+        self.newton().init(lp, start)
+    }
+
+    /// One full step.
+    ///
+    /// Fails: `Solve` if the Hessian cannot be factored.
+    pub fn step(&self, state: &PenaltyState) -> Result<PenaltyState> {
+        self.newton().step(state)
+    }
+
+    /// Whether it converged or took all its steps.
+    pub fn done(&self, state: &PenaltyState) -> bool {
+        self.newton().done(state)
+    }
+
+    /// z from the rows whose multiplier is positive, with the certificate it deserves.
+    ///
+    /// Fails: `Solve` if the Hessian cannot be factored.
+    pub fn finish(&self, lp: &Lp, state: &PenaltyState) -> Result<Solution> {
+        let here = Here::at(lp, &state.y, self.epsilon, &Multipliers::none(lp));
+        let multipliers = here.multipliers(self.epsilon);
+        let active: Vec<usize> = (0..lp.m()).filter(|j| multipliers.v[*j] > 0.0).collect();
+        positive("recovery_ridge", self.recovery_ridge)?;
+        let z = ridge(lp, &super::step(&multipliers.v), self.recovery_ridge)?;
+        let problem = Scaled::new(lp, false);
+        let scaled = problem.scaled(&z, &multipliers);
+        let certificate = Certificate::of(&problem, &scaled.0, &scaled.1);
+        let status = if certificate.holds(1e-9) { Status::Optimal } else { Status::Inexact };
+        let (value, steps) = (product(&lp.c, &z), state.steps);
+        let degenerate = active.len() + lp.b_eq.len() != lp.n();
+        let Multipliers { v, v_eq } = multipliers;
+        Ok(Solution {
+            status,
+            degenerate,
+            z,
+            v,
+            v_eq,
+            active,
+            value,
+            certificate,
+            ray: None,
+            steps,
+            rounds: 1,
+        })
+    }
+
+    /// All steps from the published starting point.
+    ///
+    /// Fails: as [`init`](Published::init) and [`step`](Published::step).
+    pub fn solve(&self, lp: &Lp) -> Result<Solution> {
+        let mut state = self.init(lp)?;
+        while !self.done(&state) {
+            state = self.step(&state)?;
+        }
+        self.finish(lp, &state)
+    }
+}
+
+/// (A_JᵀA_J + A_eqᵀA_eq + δI)⁻¹ (A_Jᵀb_J + A_eqᵀb_eq), J given by weights.
+fn ridge(lp: &Lp, weights: &[f64], delta: f64) -> Result<Vec<f64>> {
+    let v = weights.iter().zip(&lp.b).map(|(w, b)| w * b).collect();
+    let target = Multipliers { v, v_eq: lp.b_eq.clone() }.pull(lp);
+    Normal::factor(lp, weights, Shift::Always(delta))?.solve(&target)
+}

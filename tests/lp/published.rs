@@ -1,0 +1,103 @@
+//! The published solver: what it does on AUC, and the programs on which it never ends.
+
+use lastlayer::lp::{Lp, PenaltyNewton, Published, Status};
+
+use super::families::gaussian;
+use super::{SEED, assert_close, lp, scores};
+
+fn c1a() -> Lp {
+    lp(&[[-1.0, 3.0], [3.0, -3.0], [-1.0, 2.0]], &[1.0; 3], &[-2.0, 1.0])
+}
+
+fn c1b() -> Lp {
+    let a = [[0.0, 3.0], [5.0, -5.0], [-4.0, 4.0], [5.0, -3.0]];
+    lp(&a, &[1.0, 3.0, 1.0, 1.0], &[-11.0, -2.0])
+}
+
+/// The iterates from zero, and the gradient at each.
+fn path(lp: &Lp, method: &Published) -> Vec<(Vec<f64>, f64)> {
+    let mut state = method.init_at(lp, &vec![0.0; lp.n()]).unwrap();
+    let mut path = vec![(state.y.clone(), state.gradient)];
+    while !method.done(&state) {
+        state = method.step(&state).unwrap();
+        path.push((state.y.clone(), state.gradient));
+    }
+    path
+}
+
+#[test]
+fn full_steps_cycle_for_ever_between_three_points() {
+    let cycle = Published { steps: 300, ..Published::default() };
+    let points = path(&c1a(), &cycle);
+    assert_eq!(points.len(), 301);
+    let last = &points[298..];
+    let expected = [[16.0768, 15.7432], [1.0888, 0.7838], [16.1151, 5.7049]];
+    for point in expected {
+        // Printed to four digits.
+        let near =
+            |(y, _): &&(Vec<f64>, f64)| (y[0] - point[0]).abs() < 1e-3 && (y[1] - point[1]).abs() < 1e-3;
+        assert_eq!(last.iter().filter(near).count(), 1, "{point:?} in {last:?}");
+    }
+    assert_close(&points[300].0, &points[297].0, 1e-9);
+    // A larger shift or a shorter step happens to converge here.
+    for method in [Published { delta: 1e-3, ..cycle.clone() }, Published { step: 0.9, ..cycle }] {
+        assert!(path(&c1a(), &method).len() < 301);
+    }
+}
+
+#[test]
+fn shorter_steps_cycle_too() {
+    for step in [1.0, 0.5, 0.2, 0.1] {
+        let method = Published { step, steps: 3000, ..Published::default() };
+        let points = path(&c1b(), &method);
+        assert_eq!(points.len(), 3001, "step {step} converged");
+        let least = points[1000..].iter().fold(f64::INFINITY, |least, (_, g)| least.min(*g));
+        assert!(step == 1.0 || least > 0.02, "step {step}: {least}");
+    }
+    let exact = PenaltyNewton { epsilon: 1e-3, ..PenaltyNewton::default() };
+    for lp in [c1a(), c1b()] {
+        let point = exact.minimise(&lp, &[0.0; 2]).unwrap();
+        assert!(point.converged && point.steps <= 6, "{point:?}");
+    }
+}
+
+#[test]
+fn full_steps_fail_on_random_programs_on_which_exact_steps_do_not() {
+    let (mut published, mut exact) = (0, 0);
+    for case in 0..300u64 {
+        let lp = gaussian(SEED.named("published").stream(case), 3, 8, 0);
+        let method = Published { steps: 200, ..Published::default() };
+        published += usize::from(path(&lp, &method).len() <= 200);
+        let newton = PenaltyNewton { epsilon: 1e-3, max_steps: 200, ..PenaltyNewton::default() };
+        exact += usize::from(newton.minimise(&lp, &[0.0; 3]).unwrap().converged);
+    }
+    assert_eq!(exact, 300);
+    // About half of them end; far from all and from none.
+    assert!(published > 60 && published < 240, "{published}");
+}
+
+#[test]
+fn on_auc_it_converges_in_a_few_steps_by_the_factor_of_its_shift_and_shrinks_z_by_a_hundredth() {
+    let (s, y) = scores(20, SEED.named("published auc"));
+    let (lp, method) = (Lp::auc(&s, &y, 0.5).unwrap(), Published::default());
+    let mut state = method.init(&lp).unwrap();
+    let mut gradients = vec![state.gradient];
+    while !method.done(&state) {
+        state = method.step(&state).unwrap();
+        gradients.push(state.gradient);
+    }
+    assert!(state.converged && state.steps <= 5, "{gradients:?}");
+    // δ / (1 + δ) once the active rows are right.
+    let ratio = gradients[2] / gradients[1];
+    assert!((ratio - 1e-4 / (1.0 + 1e-4)).abs() < 1e-6, "{gradients:?}");
+    let found = method.finish(&lp, &state).unwrap();
+    assert_eq!(found.status, Status::Inexact);
+    let n = lp.n();
+    // z = b_J / 1.01 where one row is active; where both are, half of that.
+    let alone: Vec<usize> = (0..n).filter(|j| found.v[*j] > 0.0 && found.v[n + j] == 0.0).collect();
+    assert!(alone.len() > 10);
+    for j in alone {
+        assert!((found.z[j] + lp.b[j] / 1.01).abs() < 1e-12);
+    }
+    assert_eq!(method.solve(&lp).unwrap(), found);
+}

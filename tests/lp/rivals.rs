@@ -1,0 +1,139 @@
+//! The losses that LP losses are compared with.
+
+use lastlayer::candle_nn::ops::sigmoid;
+use lastlayer::lp::{Ppd, PpdParams, pairwise_logistic};
+use lastlayer::prelude::*;
+
+/// Sums of some hundred terms in f64, in two orders.
+const ROUNDING: f64 = 1e-12;
+
+fn net(seed: u64, dtype: DType) -> SplitNet {
+    let layer = |width| vec![(String::new(), Layer::Linear { width, bias: true })];
+    let phi = Plan { input: vec![6], layers: layer(3), init: Default::default() };
+    SplitNet::with_head(phi, layer(1), Seed::new(seed), dtype, &Device::Cpu).unwrap()
+}
+
+fn data(n: usize) -> Dataset {
+    let data = Gaussians::a().sample(n, Seed::new(3), &Device::Cpu).unwrap();
+    Dataset { x: data.x.to_dtype(DType::F64).unwrap(), ..data }
+}
+
+#[test]
+fn pairwise_logistic_is_the_sum_over_pairs() {
+    let s: Vec<f64> = (0..30).map(|i| Seed::new(1).normal(i)).collect();
+    let y: Vec<u32> = (0..30).map(|i| u32::from(i % 4 == 0)).collect();
+    let (mut total, mut pairs) = (0.0, 0.0);
+    for i in (0..30).filter(|i| y[*i] == 1) {
+        for j in (0..30).filter(|j| y[*j] == 0) {
+            total += (s[j] - s[i]).exp().ln_1p();
+            pairs += 1.0;
+        }
+    }
+    let (s, y) = (Tensor::new(s, &Device::Cpu).unwrap(), Tensor::new(y, &Device::Cpu).unwrap());
+    let found = pairwise_logistic(&s, &y).unwrap().to_scalar::<f64>().unwrap();
+    assert!((found - total / pairs).abs() <= ROUNDING, "{found}");
+    let far = (&s * 1e6).unwrap();
+    assert!(pairwise_logistic(&far, &y).unwrap().to_scalar::<f64>().unwrap().is_finite());
+    let one_class = pairwise_logistic(&s, &y.zeros_like().unwrap()).unwrap_err();
+    assert!(matches!(one_class, Error::Data { .. }), "{one_class}");
+}
+
+/// Sets a, b and α of a saddle to given numbers.
+fn place(ppd: &Ppd, values: [f64; 3]) {
+    let groups = ppd.groups();
+    let last = groups[0].vars.len();
+    let three = [&groups[0].vars[last - 2].1, &groups[0].vars[last - 1].1, &groups[1].vars[0].1];
+    for (var, value) in three.into_iter().zip(values) {
+        var.set(&Tensor::new(value, &Device::Cpu).unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn the_saddle_at_its_best_is_the_squared_loss_on_pairs() {
+    let (net, data) = (net(2, DType::F64), data(300));
+    let ppd = Ppd::new(&net, &data, PpdParams::default()).unwrap();
+    let s = net.scores_of(&data).unwrap();
+    let h: Vec<f64> = sigmoid(&s).unwrap().to_vec1().unwrap();
+    let y = data.labels().unwrap();
+    let of = |class: u32| h.iter().zip(&y).filter(|(_, y)| **y == class).map(|(h, _)| *h).collect::<Vec<_>>();
+    let (negative, positive) = (of(0), of(1));
+    let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
+    let pairs: f64 = positive.iter().flat_map(|f| negative.iter().map(move |g| (1.0 - f + g).powi(2))).sum();
+    let p = positive.len() as f64 / h.len() as f64;
+    let squared = p * (1.0 - p) * (pairs / (positive.len() * negative.len()) as f64 - 1.0);
+    let (a, b) = (mean(&positive), mean(&negative));
+    let at = |values: [f64; 3]| {
+        place(&ppd, values);
+        ppd.value(&s, &data.y).unwrap().to_scalar::<f64>().unwrap()
+    };
+    let best = at([a, b, b - a]);
+    assert!((best - squared).abs() <= ROUNDING, "{best} and {squared}");
+    // Least in a and b, largest in α.
+    for step in [-0.1, 0.1] {
+        assert!(at([a + step, b, b - a]) > best && at([a, b + step, b - a]) > best);
+        assert!(at([a, b, b - a + step]) < best);
+    }
+}
+
+#[test]
+fn steps_follow_the_proximal_formula_and_stages_end_at_their_means() {
+    let (net, data) = (net(4, DType::F64), data(64));
+    let params = PpdParams { rate: 0.1, first_stage: 2, proximity: 0.5 };
+    let ppd = Ppd::new(&net, &data, params).unwrap();
+    let primal: Vec<Var> = ppd.groups()[0].vars.iter().map(|(_, var)| var.clone()).collect();
+    let copy = |vars: &[Var]| vars.iter().map(|v| v.as_tensor().copy().unwrap()).collect::<Vec<_>>();
+    let start = copy(&primal);
+    let mut seen = Vec::new();
+    let trainer = Trainer::sgd(0.1, 0.0).batch(64).epochs(3).silent();
+    let mut gradients = Vec::new();
+    trainer
+        .fit(&ppd, &data, |b| {
+            seen.push(copy(&primal));
+            let value = ppd.value(&net.forward(&b.x, b.pass())?, &b.y)?;
+            let store = value.backward()?;
+            gradients.push(primal.iter().map(|v| store.get(v).cloned()).collect::<Vec<_>>());
+            ppd.step(b)
+        })
+        .unwrap();
+    seen.push(copy(&primal));
+    // u ← (γu + ηū − ηγ∇F)/(γ + η), with η a third and ū the mean of two steps in the second stage.
+    for step in 0..3 {
+        let rate = if step < 2 { 0.1 } else { 0.1 / 3.0 };
+        for k in 0..primal.len() {
+            let anchor = if step < 2 {
+                start[k].clone()
+            } else {
+                ((&seen[1][k] + &seen[2][k]).unwrap() / 2.0).unwrap()
+            };
+            let gradient = gradients[step][k].as_ref().unwrap();
+            let top = ((&seen[step][k] * 0.5).unwrap() + (anchor * rate).unwrap()).unwrap();
+            let expected = ((top - (gradient * (rate * 0.5)).unwrap()).unwrap() / (0.5 + rate)).unwrap();
+            let off = (expected - &seen[step + 1][k]).unwrap().abs().unwrap().max_all().unwrap();
+            assert!(off.to_scalar::<f64>().unwrap() <= ROUNDING, "step {step}, parameter {k}");
+        }
+    }
+}
+
+#[test]
+fn the_saddle_learns_to_rank() {
+    let task = Gaussians::a();
+    let data = task.sample(2000, Seed::new(5), &Device::Cpu).unwrap();
+    let net = net(6, DType::F32);
+    let auc = |net: &SplitNet| Scores::new(net.scores_of(&data).unwrap(), &data.y).unwrap().auc();
+    let before = auc(&net);
+    let params = PpdParams { first_stage: 200, ..Default::default() };
+    let ppd = Ppd::new(&net, &data, params).unwrap();
+    Trainer::sgd(0.1, 0.0).batch(64).epochs(20).silent().fit(&ppd, &data, |b| ppd.step(b)).unwrap();
+    assert!(auc(ppd.net()) > 0.85_f64.max(before), "{before} before, {} after", auc(&net));
+}
+
+#[test]
+fn what_cannot_be_ranked_is_refused() {
+    let data = data(50);
+    let wrong = PpdParams { rate: 0.0, ..Default::default() };
+    assert!(matches!(Ppd::new(&net(1, DType::F64), &data, wrong), Err(Error::Config { .. })));
+    let one = data.subset(&(0..50).filter(|i| data.labels().unwrap()[*i] == 0).collect::<Vec<_>>()).unwrap();
+    assert!(matches!(Ppd::new(&net(1, DType::F64), &one, PpdParams::default()), Err(Error::Data { .. })));
+    let three = Gaussians::three().sample(30, Seed::new(1), &Device::Cpu).unwrap();
+    assert!(Ppd::new(&net(1, DType::F64), &three, PpdParams::default()).is_err());
+}
