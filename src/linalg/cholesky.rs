@@ -1,6 +1,7 @@
 //! Cholesky factors of symmetric positive definite matrices, with a report of the least pivot.
 
-use ndarray::Array2;
+use ndarray::linalg::general_mat_mul;
+use ndarray::{Array2, ArrayViewMut2, Axis, s};
 
 use crate::error::{Error, Result, ensure_shape};
 
@@ -9,14 +10,17 @@ use crate::error::{Error, Result, ensure_shape};
 /// ```text
 /// L_ij = (H_ij − Σ_{k<j} L_ik L_jk) / L_jj,        L_ii² = H_ii − Σ_{k<i} L_ik² = pivot i
 /// ```
-/// Cost: n³/6 multiplications to factor, n² to solve. Checked by `tests/lp/algebra.rs`.
+/// In blocks: the products of a block with all that lies below it are one matrix product. Cost: n³/6 multiplications to
+/// factor, n² to solve. Checked by `tests/lp/algebra.rs`.
 #[derive(Clone, Debug)]
 pub struct Cholesky {
-    n: usize,
-    /// Row by row, without what lies above the diagonal: row i starts at i(i+1)/2.
-    lower: Vec<f64>,
+    /// (n, n) L; what lies above the diagonal means nothing.
+    lower: Array2<f64>,
     least_pivot: f64,
 }
+
+/// Columns that are factored at once.
+const BLOCK: usize = 48;
 
 impl Cholesky {
     /// Factor of a symmetric matrix, of which only the lower half is read.
@@ -26,35 +30,35 @@ impl Cholesky {
     pub fn new(h: &Array2<f64>) -> Result<Cholesky> {
         let n = h.nrows();
         ensure_shape("matrix of a Cholesky factor", &[n, n][..], h.shape())?;
-        let lower: Vec<f64> = (0..n).flat_map(|i| (0..=i).map(move |j| h[[i, j]])).collect();
-        let trace: f64 = (0..n).map(|i| h[[i, i]]).sum();
-        Cholesky::above(lower, n, f64::EPSILON * trace).map_err(|pivot| {
+        let least = f64::EPSILON * h.diag().sum();
+        Cholesky::above(h.as_standard_layout().into_owned(), least).map_err(|pivot| {
             let hint = "the matrix is not positive definite; add a small multiple of the identity";
             let (solver, hint) = ("Cholesky".to_string(), hint.to_string());
             Error::Solve { solver, iters: 0, residual: pivot, hint }
         })
     }
 
-    /// Factor of a packed lower half if every pivot is above `least`; the first pivot that is not, otherwise.
-    pub(crate) fn above(mut lower: Vec<f64>, n: usize, least: f64) -> Result<Cholesky, f64> {
+    /// Factor in the memory of a square matrix in standard layout, if every pivot is above `least`; the first pivot
+    /// that is not, otherwise.
+    pub(crate) fn above(mut h: Array2<f64>, least: f64) -> Result<Cholesky, f64> {
+        let n = h.nrows();
         let mut least_pivot = f64::INFINITY;
-        for i in 0..n {
-            let (done, rest) = lower.split_at_mut(i * (i + 1) / 2);
-            let row = &mut rest[..=i];
-            for j in 0..i {
-                let start = j * (j + 1) / 2;
-                let above = &done[start..=start + j];
-                row[j] = (row[j] - dot(&row[..j], &above[..j])) / above[j];
+        for start in (0..n).step_by(BLOCK) {
+            let end = (start + BLOCK).min(n);
+            // All rows from the block on; its own columns, then those behind it.
+            let below = h.slice_mut(s![start.., ..]);
+            let (done, mut behind) = below.split_at(Axis(1), end);
+            let mut panel = done.slice_move(s![.., start..]);
+            least_pivot = least_pivot.min(factor_panel(&mut panel, least)?);
+            for from in (end..n).step_by(BLOCK) {
+                let to = (from + BLOCK).min(n);
+                let rows = panel.slice(s![from - start.., ..]);
+                let own = panel.slice(s![from - start..to - start, ..]);
+                let mut target = behind.slice_mut(s![from - start.., from - end..to - end]);
+                general_mat_mul(-1.0, &rows, &own.t(), 1.0, &mut target);
             }
-            let pivot = row[i] - dot(&row[..i], &row[..i]);
-            // Written so that NaN fails too.
-            if !(pivot > least && pivot.is_finite()) {
-                return Err(pivot);
-            }
-            least_pivot = least_pivot.min(pivot);
-            row[i] = pivot.sqrt();
         }
-        Ok(Cholesky { n, lower, least_pivot })
+        Ok(Cholesky { lower: h, least_pivot })
     }
 
     /// The least of the squared diagonal entries of L: how far the matrix is from singular.
@@ -66,14 +70,14 @@ impl Cholesky {
     ///
     /// Fails: `Shape` unless b fits.
     pub fn solve(&self, b: &[f64]) -> Result<Vec<f64>> {
-        ensure_shape("right side of a Cholesky solve", self.n, b.len())?;
+        ensure_shape("right side of a Cholesky solve", self.lower.nrows(), b.len())?;
         let mut x = b.to_vec();
-        for i in 0..self.n {
-            let row = self.row(i);
+        let rows =
+            || self.lower.rows().into_iter().enumerate().filter_map(|(i, row)| Some((i, row.to_slice()?)));
+        for (i, row) in rows() {
             x[i] = (x[i] - dot(&row[..i], &x[..i])) / row[i];
         }
-        for i in (0..self.n).rev() {
-            let row = self.row(i);
+        for (i, row) in rows().collect::<Vec<_>>().into_iter().rev() {
             x[i] /= row[i];
             let known = x[i];
             x[..i].iter_mut().zip(row).for_each(|(x, l)| *x -= l * known);
@@ -81,16 +85,37 @@ impl Cholesky {
         Ok(x)
     }
 
-    fn row(&self, i: usize) -> &[f64] {
-        let start = i * (i + 1) / 2;
-        &self.lower[start..=start + i]
-    }
-
     /// Shows the size and the least pivot.
     pub fn evcxr_display(&self) {
-        let text = format!("Cholesky factor, n = {}, least pivot {:.3e}", self.n, self.least_pivot);
-        evcxr_runtime::mime_type("text/plain").text(text);
+        let (n, pivot) = (self.lower.nrows(), self.least_pivot);
+        evcxr_runtime::mime_type("text/plain")
+            .text(format!("Cholesky factor, n = {n}, least pivot {pivot:.3e}"));
     }
+}
+
+/// Factors the square top of a panel and solves the rest of it; its least pivot, or the first that is too small.
+fn factor_panel(panel: &mut ArrayViewMut2<f64>, least: f64) -> Result<f64, f64> {
+    let width = panel.ncols();
+    // Rows of the top that are done, together, so that the rows below can be solved against them.
+    let mut top: Vec<Vec<f64>> = Vec::with_capacity(width);
+    let mut least_pivot = f64::INFINITY;
+    for (i, mut row) in panel.rows_mut().into_iter().enumerate() {
+        let Some(row) = row.as_slice_mut() else { return Err(f64::NAN) };
+        for (j, above) in top.iter().enumerate() {
+            row[j] = (row[j] - dot(&row[..j], &above[..j])) / above[j];
+        }
+        if i < width {
+            let pivot = row[i] - dot(&row[..i], &row[..i]);
+            // Written so that NaN fails too.
+            if !(pivot > least && pivot.is_finite()) {
+                return Err(pivot);
+            }
+            least_pivot = least_pivot.min(pivot);
+            row[i] = pivot.sqrt();
+            top.push(row[..=i].to_vec());
+        }
+    }
+    Ok(least_pivot)
 }
 
 /// Inner product, in eight sums so that the processor can work on several at once.

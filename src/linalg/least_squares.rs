@@ -5,7 +5,8 @@ use ndarray::Array2;
 use super::cholesky::dot;
 use crate::error::{Result, ensure_shape};
 
-/// An equation whose row keeps less than this share of its length, after the rows before it are taken out, repeats them.
+/// An equation whose row keeps less than this share of its length, after the rows before it are taken out, repeats
+/// them.
 const REPEATED: f64 = 1e-10;
 
 /// Shortest x with A x = r, and the rank of A.

@@ -26,11 +26,11 @@ pub enum Outer {
 ///          v ← (A y − b + εv)₊ / ε
 /// until    the certificate holds at (y, v)
 /// ```
-/// This is the proximal-point method on the dual: it ends after finitely many rounds, for any ε, at an exact z and v. Rows
-/// are brought to length one first. ε is divided by ten when a round does not halve the violation. What is not optimal
-/// is proved infeasible or unbounded, or called inexact: the solver never claims more than its certificate shows.
-/// Differs: the paper uses one penalty with a fixed ε and full steps; see [`Published`](super::Published).
-/// Cost: about as many factors of an n × n matrix as there are Newton steps. Checked by `tests/lp/solve.rs`.
+/// This is the proximal-point method on the dual: it ends after finitely many rounds, for any ε, at an exact z and v.
+/// Rows are brought to length one first. ε is divided by ten when a round does not halve the violation. What is not
+/// optimal is proved infeasible or unbounded, or called inexact: the solver never claims more than its certificate
+/// shows. Differs: the paper uses one penalty with a fixed ε and full steps; see [`Published`](super::Published). Cost:
+/// about as many factors of an n × n matrix as there are Newton steps. Checked by `tests/lp/solve.rs`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewtonLp {
     /// Penalty parameter to start from, in units in which bounds and objective have size one.
@@ -214,6 +214,10 @@ impl NewtonLp {
         }
         let lp = &state.problem.lp;
         let here = Here::at(lp, &state.y, state.epsilon, &state.moved);
+        // |∇g| / ε is the imbalance of the dual, so a larger gradient cannot pass.
+        if here.size > self.tolerance * state.epsilon * length(&lp.c).max(1.0) {
+            return;
+        }
         let dual = here.multipliers(state.epsilon);
         if Certificate::of(&state.problem, &state.y, &dual).holds(self.tolerance) {
             state.dual = dual;

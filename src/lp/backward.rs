@@ -76,8 +76,9 @@ pub fn active_set(lp: &Lp, solution: &Solution, z_bar: &[f64]) -> Result<Gradien
     solution.optimal()?;
     ensure_shape("gradient in z", lp.n(), z_bar.len())?;
     ensure_shape("z of the solution", lp.n(), solution.z.len())?;
-    // In units in which rows have length one; the way back divides by these lengths.
+    // In the solver's units: gradients in z go in by columns, and come out by rows.
     let problem = Scaled::new(lp, true);
+    let z_bar = problem.of_columns(z_bar);
     let mut weights = vec![0.0; lp.m()];
     solution.active.iter().for_each(|j| weights[*j] = 1.0);
     let factor = Normal::factor(&problem.lp, &weights, Shift::IfSingular)?;
@@ -85,9 +86,9 @@ pub fn active_set(lp: &Lp, solution: &Solution, z_bar: &[f64]) -> Result<Gradien
         let v = problem.lp.A.times(x).iter().zip(&weights).map(|(a, w)| a * w).collect();
         Multipliers { v, v_eq: problem.lp.A_eq.times(x) }
     };
-    let mut x = factor.solve(z_bar)?;
+    let mut x = factor.solve(&z_bar)?;
     for _ in 0..CORRECTIONS {
-        let left = difference(z_bar.to_vec(), &on_rows(&x).pull(&problem.lp));
+        let left = difference(z_bar.clone(), &on_rows(&x).pull(&problem.lp));
         let correction = factor.solve(&left)?;
         x.iter_mut().zip(&correction).for_each(|(x, d)| *x += d);
         if length(&correction) <= 1e-15 * length(&x) {

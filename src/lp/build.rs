@@ -31,7 +31,7 @@ impl Lp {
     /// ```text
     /// min (1/N) Σ z_ij   subject to   −z_ij ≤ s_i − s_j − margin,   −z_ij ≤ 0             [Meng et al., Eq. (1)]
     /// ```
-    /// z_ij in the order of positives, then negatives. The exact AUC is not the optimum, but at least the share of z = 0.
+    /// z_ij in the order of positives, then negatives. The exact AUC is at least the share of z = 0.
     /// Differs: printed with n for the number of pairs N. Shapes: `s` (n), `y` (n) → N variables, 2N rows, A diagonal.
     /// Fails: as [`auc_loss`](super::auc_loss). Checked by `tests/lp/losses.rs::auc_equals_its_linear_program`.
     pub fn auc(s: impl Numbers, y: impl Numbers, margin: f64) -> Result<Lp> {
@@ -95,9 +95,9 @@ impl Lp {
     /// ```text
     /// max (1 + β²) yᵀu   subject to   1ᵀu + β²n₊ t = 1,   u_i ≤ r_i t (y=1),   u_j ≥ r_j t (y=0),   0 ≤ u ≤ t
     /// ```
-    /// Charnes and Cooper's form of the ratio, with h = u/t; the last variable is t. Here A depends on the network and b,
-    /// c do not. Shapes: `r` (n) in [0, 1], `y` (n) → n + 1 variables, 3n + 1 rows. Fails: `Data` without a positive or
-    /// for an r outside [0, 1]. Checked by `tests/lp/losses.rs::f_loss_equals_its_linear_program`.
+    /// Charnes and Cooper's form of the ratio, with h = u/t; the last variable is t. Here A depends on the network and
+    /// b, c do not. Shapes: `r` (n) in [0, 1], `y` (n) → n + 1 variables, 3n + 1 rows. Fails: `Data` without a positive
+    /// or for an r outside [0, 1]. Checked by `tests/lp/losses.rs::f_loss_equals_its_linear_program`.
     pub fn f_train(r: impl Numbers, y: impl Numbers, beta: f64) -> Result<Lp> {
         let r = &r.numbers()?[..];
         finite("soft decisions", r)?;
@@ -136,7 +136,8 @@ impl Lp {
     /// The Neyman–Pearson program: least mean hinge of negatives with a budget for positives.
     ///
     /// ```text
-    /// min (1/n₋) Σ ξ   subject to   ξ_j ≥ margin + s_j − t,   ζ_i ≥ margin − s_i + t,   (1/n₊) Σ ζ ≤ 1 − recall,   ξ, ζ ≥ 0
+    /// min (1/n₋) Σ ξ   subject to   ξ_j ≥ margin + s_j − t,   ζ_i ≥ margin − s_i + t,   ξ, ζ ≥ 0,
+    ///                               (1/n₊) Σ ζ ≤ 1 − recall
     /// ```
     /// Variables: ξ of the negatives, ζ of the positives, the threshold t. Fails: as
     /// [`precision_at_recall`](super::precision_at_recall).
@@ -159,7 +160,7 @@ impl Lp {
     /// ```
     /// May be infeasible: no threshold then has the precision, counted in hinges. Fails: `Config` for a precision
     /// outside [0, 1], else as [`precision_at_recall`](super::precision_at_recall).
-    /// Checked by `tests/lp/losses.rs::recall_at_precision_is_the_best_threshold`.
+    /// Checked by `tests/lp/losses.rs::recall_at_precision_equals_its_linear_program`.
     pub fn recall_at_precision(s: impl Numbers, y: impl Numbers, precision: f64, margin: f64) -> Result<Lp> {
         let s = &s.numbers()?[..];
         share("precision", precision)?;

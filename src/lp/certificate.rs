@@ -18,7 +18,7 @@ pub enum Status {
     Inexact,
 }
 
-/// How far a point and its multipliers are from optimal, in units in which rows of A have about length one.
+/// How far a point and its multipliers are from optimal, in the solver's units: rows and columns of size about one.
 ///
 /// ```text
 /// primal = max_j (a_jᵀz − b_j)₊ / (1 + |b_j|)     dual = |Aᵀv + c| / |c|     gap = |cᵀz + bᵀv| / (1 + |cᵀz|)

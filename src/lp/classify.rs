@@ -16,7 +16,7 @@ impl NewtonLp {
     /// Unbounded needs a feasible point besides the ray; without one the program is infeasible, or nothing is proved.
     pub(super) fn with_ray(&self, state: &LpState, d: &[f64]) -> Result<Solution> {
         let point = self.feasible(state)?;
-        let ray = Some(Ray::Descent { d: d.to_vec() });
+        let ray = Some(Ray::Descent { d: state.problem.direction(d) });
         Ok(match &point.end {
             Some(End::Optimal) => {
                 let at = LpState { y: point.y.clone(), steps: point.steps, ..state.clone() };
@@ -47,12 +47,18 @@ impl NewtonLp {
 
     /// The same rows without an objective: ends at a feasible point or at a Farkas ray.
     fn feasible(&self, state: &LpState) -> Result<LpState> {
-        let start =
-            if state.y.iter().all(|y| y.abs() < 1e6) { state.y.clone() } else { vec![0.0; state.y.len()] };
         let solver = NewtonLp { outer: Outer::Augmented, ..self.clone() };
-        let mut point = solver.start(Arc::new(state.problem.without_objective()), start);
+        let problem = Arc::new(state.problem.without_objective());
+        let mut point = solver.start(problem.clone(), state.y.clone());
         point.steps = state.steps;
         solver.run(&mut point)?;
+        if point.end == Some(End::Stuck) {
+            // Far out, rounding hides the way back.
+            let steps = point.steps;
+            point = solver.start(problem, vec![0.0; state.y.len()]);
+            point.steps = steps;
+            solver.run(&mut point)?;
+        }
         Ok(point)
     }
 

@@ -26,8 +26,8 @@ const FLAT: f64 = 1e-24;
 /// ```text
 /// φ'(t) = Σ_j q_j (r_j + t q_j)₊ + fixed.slope + t · fixed.curvature       rises, with a kink at each t = −r_j / q_j
 /// ```
-/// Walks over the kinks in order until φ' is no longer negative; at kink j the pair (q², q r) comes in if q > 0 and goes
-/// if q < 0. `size` is |d|², against which flatness is judged. Cost: O(m log m). `At(0)` if φ'(0) is not negative.
+/// Walks over the kinks in order until φ' is no longer negative; at kink j the pair (q², q r) comes in if q > 0 and
+/// goes if q < 0. `size` is |d|², against which flatness is judged. Cost: O(m log m). `At(0)` if φ'(0) is not negative.
 /// Checked by `tests/lp/newton.rs::line_search_finds_the_minimum_of_a_piecewise_quadratic`.
 pub fn exact_line_search(r: &[f64], q: &[f64], fixed: Fixed, size: f64) -> Reach {
     let (mut curvature, mut slope) = (fixed.curvature, fixed.slope);

@@ -87,7 +87,10 @@ impl Matrix {
 
     /// One row, written out.
     pub fn row(&self, i: usize) -> Vec<f64> {
-        (0..self.columns()).map(|j| self.get(i, j)).collect()
+        match self {
+            Matrix::Dense(a) if i < a.nrows() => a.row(i).to_vec(),
+            _ => (0..self.columns()).map(|j| self.get(i, j)).collect(),
+        }
     }
 
     /// All entries, written out.
@@ -133,6 +136,28 @@ impl Matrix {
                 a.rows_mut().into_iter().zip(by).for_each(|(mut row, by)| row.mapv_inplace(|v| v / by));
             }
             Matrix::Structured(a) => a.divide_rows(by),
+        }
+    }
+
+    /// Calls a function with row, column and value of every entry that is not zero.
+    pub(crate) fn each(&self, mut f: impl FnMut(usize, usize, f64)) {
+        match self {
+            Matrix::Dense(a) => {
+                a.indexed_iter().filter(|(_, v)| **v != 0.0).for_each(|((i, j), v)| f(i, j, *v));
+            }
+            Matrix::Structured(a) => {
+                (0..a.rows()).for_each(|i| a.nonzeros(i).for_each(|(j, v)| f(i, j, v)));
+            }
+        }
+    }
+
+    /// Every column times its number.
+    pub(crate) fn multiply_columns(&mut self, by: &[f64]) {
+        match self {
+            Matrix::Dense(a) => a.rows_mut().into_iter().for_each(|mut row| {
+                row.iter_mut().zip(by).for_each(|(v, by)| *v *= by);
+            }),
+            Matrix::Structured(a) => a.multiply_columns(by),
         }
     }
 

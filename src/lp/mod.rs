@@ -51,7 +51,7 @@ pub use layer::{Backward, LpInputs, LpLayer, LpOutput};
 pub use line_search::{Fixed, Reach, exact_line_search};
 pub use losses::{
     AucLoss, ClassLoss, ExpectedF, FLink, Loss, NeymanPearson, auc_loss, auc_mu_loss, auc_one_vs_all_loss,
-    expected_f, f_decide, f_loss, independent_joint, precision_at_recall,
+    expected_f, f_decide, f_loss, independent_joint, precision_at_recall, recall_at_precision,
 };
 pub use matrix::Matrix;
 pub use newton::{PenaltyNewton, PenaltyPoint, PenaltyState, StepRule};

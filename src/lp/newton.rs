@@ -27,10 +27,10 @@ pub enum StepRule {
 /// ∇g = Aᵀ(A y − b)₊ + A_eqᵀ(A_eq y − b_eq) + ε c,    H = A_DᵀA_D + A_eqᵀA_eq,   D = {A y > b}
 /// y ← y − t (H + δI)⁻¹ ∇g
 /// ```
-/// At the minimum, v = (A y − b)₊ / ε is feasible for the dual, whatever ε; below some ε̄ it is the shortest optimal one.
-/// With the exact line search g falls in every step and the method ends after finitely many; with fixed steps neither
-/// is true. Differs: the paper prints the direction with the wrong sign, and v with a factor Aᵀ too many.
-/// Cost: one factor of H and a sort a step. Checked by `tests/lp/newton.rs`.
+/// At the minimum, v = (A y − b)₊ / ε is feasible for the dual, whatever ε; below some ε̄ it is the shortest optimal
+/// one. With the exact line search g falls in every step and the method ends after finitely many; with fixed steps
+/// neither is true. Differs: the paper prints the direction with the wrong sign, and v with a factor Aᵀ too many. Cost:
+/// one factor of H and a sort a step. Checked by `tests/lp/newton.rs`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PenaltyNewton {
     /// Weight of the objective against the squared violations.

@@ -1,5 +1,6 @@
 //! Solves with the Hessian of the penalty, dense or structured.
 
+use ndarray::linalg::general_mat_mul;
 use ndarray::{Array1, Array2};
 
 use super::matrix::Matrix;
@@ -53,14 +54,14 @@ impl Normal {
             }
             _ => {
                 let n = lp.n();
-                let mut lower = vec![0.0; n * (n + 1) / 2];
-                add_rows(&mut lower, &lp.A, weights);
-                add_rows(&mut lower, &lp.A_eq, &vec![1.0; lp.A_eq.rows()]);
-                let trace = (0..n).map(|i| lower[i * (i + 3) / 2]).sum::<f64>();
+                let mut h = Array2::zeros((n, n));
+                add_rows(&mut h, &lp.A, weights);
+                add_rows(&mut h, &lp.A_eq, &vec![1.0; lp.A_eq.rows()]);
+                let trace = h.diag().sum();
                 let attempt: Box<dyn Fn(f64, f64) -> Option<Kind>> = Box::new(move |delta, least| {
-                    let mut lower = lower.clone();
-                    (0..n).for_each(|i| lower[i * (i + 3) / 2] += delta);
-                    Cholesky::above(lower, n, least).ok().map(Kind::Dense)
+                    let mut h = h.clone();
+                    h.diag_mut().iter_mut().for_each(|d| *d += delta);
+                    Cholesky::above(h, least).ok().map(Kind::Dense)
                 });
                 (trace, attempt)
             }
@@ -97,37 +98,29 @@ impl Normal {
     }
 }
 
-/// Adds w aaᵀ for every row with a weight to a packed lower half, four rows at a time.
-fn add_rows(lower: &mut [f64], a: &Matrix, weights: &[f64]) {
+/// Rows with fewer entries than this share of the columns are added entry by entry.
+const SPARSE: f64 = 0.25;
+
+/// Adds w aaᵀ to a symmetric matrix, at least to its lower half, for every row with a weight.
+fn add_rows(h: &mut Array2<f64>, a: &Matrix, weights: &[f64]) {
     let n = a.columns();
-    let weighted = |(i, w): (usize, &f64)| {
+    let mut full: Vec<f64> = Vec::new();
+    for (i, w) in weights.iter().enumerate().filter(|(_, w)| **w > 0.0) {
         let mut row = a.row(i);
         if *w != 1.0 {
             row.iter_mut().for_each(|v| *v *= w.sqrt());
         }
-        row
-    };
-    let rows: Vec<Vec<f64>> = weights.iter().enumerate().filter(|(_, w)| **w > 0.0).map(weighted).collect();
-    let (few, many): (Vec<_>, Vec<_>) =
-        rows.into_iter().partition(|row| 2 * row.iter().filter(|v| **v != 0.0).count() < n);
-    for row in &few {
-        let entries: Vec<(usize, f64)> = row.iter().copied().enumerate().filter(|(_, v)| *v != 0.0).collect();
+        if row.iter().filter(|v| **v != 0.0).count() as f64 > SPARSE * n as f64 {
+            full.extend(row);
+            continue;
+        }
+        let entries: Vec<(usize, f64)> = row.into_iter().enumerate().filter(|(_, v)| *v != 0.0).collect();
         for (k, (i, v)) in entries.iter().enumerate() {
-            entries[..=k].iter().for_each(|(j, w)| lower[i * (i + 1) / 2 + j] += v * w);
+            entries[..=k].iter().for_each(|(j, w)| h[[*i, *j]] += v * w);
         }
     }
-    let zeros = vec![0.0; n];
-    for four in many.chunks(4) {
-        let get = |k: usize| four.get(k).map_or(&zeros[..], Vec::as_slice);
-        let (p, q, r, s) = (get(0), get(1), get(2), get(3));
-        for i in 0..n {
-            let start = i * (i + 1) / 2;
-            let (pi, qi, ri, si) = (p[i], q[i], r[i], s[i]);
-            let target = lower[start..=start + i].iter_mut();
-            for ((((h, p), q), r), s) in target.zip(p).zip(q).zip(r).zip(s) {
-                *h += (pi * p + qi * q) + (ri * r + si * s);
-            }
-        }
+    if let Ok(full) = Array2::from_shape_vec((full.len() / n, n), full) {
+        general_mat_mul(1.0, &full.t(), &full, 1.0, h);
     }
 }
 
@@ -197,8 +190,8 @@ impl Parts {
 /// [ Wᵀ T  Z ] [t] = [g]      S (t; λ) = (g; 0) − (W U)ᵀ D⁻¹ f,   S = [T Z; Zᵀ −I] − (W U)ᵀ D⁻¹ (W U)
 /// [ Uᵀ Zᵀ −I] [λ]   [0]
 /// ```
-/// t are the shared columns and λ = (full rows) · (x, t), for rows of weight 1, so the full rows need no D⁻¹ of rank-one updates and may be
-/// what makes the system regular.
+/// t are the shared columns and λ = (full rows) · (x, t), for rows of weight 1. Only D must be regular by itself: that
+/// the rest is may be due to the full rows.
 #[derive(Clone, Debug)]
 struct Bordered {
     shared: Vec<usize>,

@@ -12,8 +12,8 @@ use crate::error::Result;
 /// ```text
 /// y⁰ = (A₁ᵀA₁ + 10⁻³I)⁻¹A₁ᵀb₁,  A₁ the first n rows;   y ← y − (H + δI)⁻¹∇g;   z = (A_JᵀA_J + 10⁻²I)⁻¹A_Jᵀb_J
 /// ```
-/// Converges on AUC in three or four steps. In general it may cycle for ever, and the ridge shrinks z by a hundredth, so
-/// that it is never `Optimal`. Checked by `tests/lp/published.rs`.
+/// Converges on AUC in three or four steps. In general it may cycle for ever, and the ridge shrinks z by a hundredth,
+/// so that it is never `Optimal`. Checked by `tests/lp/published.rs`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Published {
     pub epsilon: f64,

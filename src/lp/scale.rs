@@ -1,31 +1,48 @@
-//! The units in which a linear program is solved: rows of length about one, bounds and objective of size about one.
+//! The units in which a linear program is solved: rows, columns, bounds and objective of size about one.
 
 use super::certificate::Ray;
 use super::matrix::Matrix;
 use super::newton::Multipliers;
-use super::program::{Lp, largest, product};
+use super::program::{Lp, largest, length, product};
 
 /// A linear program in its own units, and the way back.
 ///
 /// ```text
-/// a_j ← a_j / |a_j|,   b_j ← b_j / (|a_j| σ),   c ← c / γ,   z = σ y,   v_j = γ v̂_j / |a_j|
+/// a_jk ← a_jk s_k / ρ_j,   b_j ← b_j / (ρ_j σ),   c_k ← c_k s_k / γ,   z_k = σ s_k y_k,   v_j = γ v̂_j / ρ_j
 /// ```
-/// Every unit is a power of two, so nothing is rounded. σ is the median of |b_j| / |a_j|, γ is max |c|.
+/// s makes the entries of columns alike where they are far from it, then ρ brings rows to length one. σ is the median of
+/// |b_j|, γ is max |c_k|. Every unit is a power of two, so nothing is rounded.
 /// Checked by `tests/lp/solve.rs::badly_scaled_rows_change_nothing`.
 #[derive(Clone, Debug)]
 pub(super) struct Scaled {
     pub lp: Lp,
     rows: Vec<f64>,
     rows_eq: Vec<f64>,
+    columns: Vec<f64>,
     z_unit: f64,
     c_unit: f64,
 }
+
+/// Columns within this factor of the usual size are left as they are.
+const FINE: f64 = 8.0;
+
+/// The inverse of a larger power of two would not be finite.
+const MOST_BITS: f64 = 1000.0;
+
+/// Rounds of averaging over rows and columns in turn.
+const ROUNDS: usize = 4;
 
 impl Scaled {
     pub fn new(lp: &Lp, detect: bool) -> Scaled {
         let mut lp = lp.clone();
         if detect {
             lp.A = lp.A.detect();
+        }
+        let columns = column_units(&lp);
+        if columns.iter().any(|unit| *unit != 1.0) {
+            lp.A.multiply_columns(&columns);
+            lp.A_eq.multiply_columns(&columns);
+            lp.c.iter_mut().zip(&columns).for_each(|(c, unit)| *c *= unit);
         }
         let divide = |matrix: &mut Matrix, bounds: &mut [f64]| {
             let units: Vec<f64> = matrix.row_sizes().into_iter().map(power_of_two).collect();
@@ -41,7 +58,7 @@ impl Scaled {
         let c_unit = power_of_two(largest(&lp.c));
         lp.b.iter_mut().chain(&mut lp.b_eq).for_each(|b| *b /= z_unit);
         lp.c.iter_mut().for_each(|c| *c /= c_unit);
-        Scaled { lp, rows, rows_eq, z_unit, c_unit }
+        Scaled { lp, rows, rows_eq, columns, z_unit, c_unit }
     }
 
     /// The same rows with an objective of zero: any feasible point is optimal.
@@ -51,7 +68,19 @@ impl Scaled {
     }
 
     pub fn z(&self, y: &[f64]) -> Vec<f64> {
-        y.iter().map(|y| y * self.z_unit).collect()
+        y.iter().zip(&self.columns).map(|(y, unit)| y * unit * self.z_unit).collect()
+    }
+
+    /// A direction in the units of the program, at length one.
+    pub fn direction(&self, d: &[f64]) -> Vec<f64> {
+        let d: Vec<f64> = d.iter().zip(&self.columns).map(|(d, unit)| d * unit).collect();
+        let size = length(&d);
+        d.into_iter().map(|d| d / size).collect()
+    }
+
+    /// A gradient in z as a gradient in the columns of the scaled matrix.
+    pub fn of_columns(&self, z_bar: &[f64]) -> Vec<f64> {
+        z_bar.iter().zip(&self.columns).map(|(z, unit)| z * unit).collect()
     }
 
     /// cᵀz in the units of the program.
@@ -69,7 +98,7 @@ impl Scaled {
     pub fn scaled(&self, z: &[f64], given: &Multipliers) -> (Vec<f64>, Multipliers) {
         let inside =
             |v: &[f64], units: &[f64]| v.iter().zip(units).map(|(v, unit)| v * unit / self.c_unit).collect();
-        let y = z.iter().map(|z| z / self.z_unit).collect();
+        let y = z.iter().zip(&self.columns).map(|(z, unit)| z / (unit * self.z_unit)).collect();
         (y, Multipliers { v: inside(&given.v, &self.rows), v_eq: inside(&given.v_eq, &self.rows_eq) })
     }
 
@@ -100,8 +129,37 @@ impl Scaled {
     }
 }
 
+/// Powers of two that make the entries of all columns alike, whatever the sizes of the rows.
+///
+/// ```text
+/// ln|a_jk| ≈ ρ_j − ln s_k,   least squares over the entries that are not zero, by averaging in turn
+/// ```
+fn column_units(lp: &Lp) -> Vec<f64> {
+    let (m, n) = (lp.m() + lp.b_eq.len(), lp.n());
+    let mut entries: Vec<(usize, usize, f64)> = Vec::new();
+    lp.A.each(|i, j, v| entries.push((i, j, v.abs().log2())));
+    lp.A_eq.each(|i, j, v| entries.push((lp.m() + i, j, v.abs().log2())));
+    let mut columns = vec![0.0; n];
+    let mean = |size: usize, terms: &mut dyn Iterator<Item = (usize, f64)>| {
+        let (mut sums, mut counts) = (vec![0.0; size], vec![0.0f64; size]);
+        terms.for_each(|(k, v)| (sums[k], counts[k]) = (sums[k] + v, counts[k] + 1.0));
+        sums.iter().zip(&counts).map(|(sum, count)| sum / count.max(1.0)).collect::<Vec<f64>>()
+    };
+    for _ in 0..ROUNDS {
+        let rows = mean(m, &mut entries.iter().map(|(i, j, v)| (*i, v - columns[*j])));
+        columns = mean(n, &mut entries.iter().map(|(i, j, v)| (*j, v - rows[*i])));
+    }
+    let mut sorted = columns.clone();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let usual = sorted[n / 2];
+    let unit = |size: f64| match usual - size {
+        off if off.abs() < FINE.log2() => 1.0,
+        off => off.round().clamp(-MOST_BITS, MOST_BITS).exp2(),
+    };
+    columns.into_iter().map(unit).collect()
+}
+
 /// The power of two nearest to a positive number; one for zero.
 fn power_of_two(x: f64) -> f64 {
-    // Beyond these the inverse would not be finite.
-    if x > 0.0 { x.log2().round().clamp(-1000.0, 1000.0).exp2() } else { 1.0 }
+    if x > 0.0 { x.log2().round().clamp(-MOST_BITS, MOST_BITS).exp2() } else { 1.0 }
 }

@@ -17,7 +17,7 @@ use crate::error::{Error, Result, ensure_shape};
 /// ```
 /// The penalty itself is not self-concordant, and the smoothing is so only with a constant too large to use; but
 /// |p'''| ≤ κ p'' (quasi-self-concordance) bounds H along a line by e^{κ|a_jᵀd|t}, and t minimises the bound. t → 1 near the minimum, where convergence is quadratic.
-/// Book: `lp/concordance.md#lp-qsc-step`. Checked by `tests/lp/smooth.rs`.
+/// Book: `lp/concordance.md#eq-lp-qsc-step`. Checked by `tests/lp/smooth.rs`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SmoothNewton {
     pub epsilon: f64,

@@ -184,6 +184,13 @@ impl Structured {
         self.full.iter_mut().for_each(|(i, row)| row.iter_mut().for_each(|v| *v /= by[*i]));
     }
 
+    pub(super) fn multiply_columns(&mut self, by: &[f64]) {
+        self.own.iter_mut().for_each(|(j, v)| *v *= by[*j]);
+        let shared = self.shared.iter().cycle();
+        self.on_shared.iter_mut().zip(shared).for_each(|(v, j)| *v *= by[*j]);
+        self.full.iter_mut().for_each(|(_, row)| row.iter_mut().zip(by).for_each(|(v, by)| *v *= by));
+    }
+
     /// Shows the size and what is full.
     pub fn evcxr_display(&self) {
         evcxr_runtime::mime_type("text/plain").text(format!("{self:?}"));

@@ -3,7 +3,7 @@
 use lastlayer::error::Error;
 use lastlayer::linalg::cholesky::Cholesky;
 use lastlayer::linalg::least_squares::shortest_solution;
-use lastlayer::lp::{Lp, Matrix, NewtonLp, PenaltyNewton, Row, Shift, StepRule, Structured};
+use lastlayer::lp::{Lp, Matrix, NewtonLp, PenaltyNewton, Row, Shift, SmoothNewton, StepRule, Structured};
 use lastlayer::ndarray::{Array1, Array2};
 
 use super::families::gaussian;
@@ -86,6 +86,10 @@ fn structured_and_dense_agree() {
                 assert_close(&a.y, &b.y, if shift == Shift::IfSingular { 1e-7 } else { SOLVE });
             }
         }
+        // Weights between 0 and 1.
+        let smooth = SmoothNewton { sharpness: 2.0, max_steps: 5, ..SmoothNewton::default() };
+        let (a, b) = (smooth.minimise(&lp, &z).unwrap(), smooth.minimise(&dense, &z).unwrap());
+        assert_close(&a.y, &b.y, 1e-8);
         let solver = NewtonLp { detect: false, ..NewtonLp::default() };
         let (a, b) = (solver.solve(&lp).unwrap(), solver.solve(&dense).unwrap());
         assert_eq!(

@@ -209,6 +209,27 @@ fn scaling_a_row_changes_nothing_so_its_gradients_balance() {
 }
 
 #[test]
+fn scaling_columns_scales_the_solution_and_leaves_the_gradient_in_b() {
+    for lp in programs() {
+        let units: Vec<f64> = (0..lp.n()).map(|k| [1e-3, 1.0, 1e4][k % 3]).collect();
+        let multiplied = |a: &Matrix| {
+            let mut a = a.to_dense();
+            a.columns_mut().into_iter().zip(&units).for_each(|(mut column, unit)| column *= *unit);
+            Matrix::Dense(a)
+        };
+        let c = lp.c.iter().zip(&units).map(|(c, unit)| c * unit).collect();
+        let scaled = Lp { A: multiplied(&lp.A), A_eq: multiplied(&lp.A_eq), c, ..lp.clone() };
+        let z_bar = bells(SEED.named("cotangent"), lp.n());
+        // The new z is the old one over the units, so its gradient is the old one times them.
+        let scaled_bar: Vec<f64> = z_bar.iter().zip(&units).map(|(z, unit)| z * unit).collect();
+        let plain = active_set(&lp, &solved(&lp), &z_bar).unwrap();
+        let other = active_set(&scaled, &solved(&scaled), &scaled_bar).unwrap();
+        assert_close(&plain.b, &other.b, 1e-9);
+        assert_close(&plain.b_eq, &other.b_eq, 1e-9);
+    }
+}
+
+#[test]
 fn structured_gradients_are_the_dense_ones() {
     let (s, y) = scores(12, SEED.named("backward"));
     let lp = Lp::precision_at_recall(&s, &y, 0.7, 0.5).unwrap();

@@ -34,8 +34,22 @@ fn a_multiplier_that_stays_the_same_over_epsilon_may_still_be_wrong() {
             assert_eq!(found.status, Status::Optimal);
             assert_close(&found.z, &[1.0, 1.0], EXACT);
             assert_close(&found.v, &[1.0, 4.0, 0.0], EXACT);
+            // A fixed ε of 1 would take hundreds of rounds.
+            assert!(found.rounds <= 10, "{found:?}");
         }
     }
+}
+
+#[test]
+fn projection_takes_one_round_and_extrapolation_two() {
+    let newton = NewtonLp { outer: Outer::Epsilon, ..NewtonLp::default() };
+    let box_ = lp(&[[1.0, 0.0], [0.0, 1.0]], &[1.0, 2.0], &[-1.0, -1.0]);
+    assert_eq!(newton.solve(&box_).unwrap().rounds, 1);
+    // z₂ ≤ z₁ − 5 has no multiplier but touches the path (ε, ε − 5), whose projection (0, ε − 5) breaks it.
+    let slanted = lp(&[[1.0, 0.0], [-1.0, 1.0]], &[0.0, -5.0], &[-1.0, 0.0]);
+    let found = newton.solve(&slanted).unwrap();
+    assert_eq!((found.status, found.rounds), (Status::Optimal, 2), "{found:?}");
+    assert_close(&found.z, &[0.0, -5.0], EXACT);
 }
 
 #[test]
@@ -73,6 +87,15 @@ fn solutions_that_are_not_unique_are_flagged() {
     let found = NewtonLp::default().solve(&edge).unwrap();
     assert!(found.status == Status::Optimal && found.degenerate);
     assert!((found.value + 1.0).abs() < EXACT);
+}
+
+#[test]
+fn a_vertex_that_one_more_row_touches_is_flagged() {
+    // Two rows carry multipliers, as many as variables, but the first row touches too and would take over.
+    let touched = lp(&[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], &[1.0, 1.0, 2.0], &[-1.0, -10.0]);
+    let found = NewtonLp::default().solve(&touched).unwrap();
+    assert_eq!(found.active, vec![1, 2]);
+    assert!(found.degenerate && found.status == Status::Optimal);
 }
 
 #[test]
@@ -160,6 +183,20 @@ fn a_solver_stopped_early_claims_nothing() {
     assert_ne!(found.status, Status::Infeasible);
     assert_ne!(found.status, Status::Unbounded);
     assert_eq!(found.status == Status::Optimal, found.certificate.worst() <= 1e-9);
+}
+
+#[test]
+fn broken_rows_and_equalities_show_in_the_certificate() {
+    let newton = NewtonLp::default();
+    // At zero, a row is broken by 2 of 2 and an equality by 3 of 3: half of |b| / (1 + |b|) in units of b.
+    let row = lp(&[[-1.0]], &[-2.0], &[1.0]);
+    let equal =
+        Lp::new(Matrix::empty(1), &[], &[1.0]).unwrap().with_equalities(rows(&[[1.0]]), &[-3.0]).unwrap();
+    for lp in [row, equal] {
+        let start = newton.init(&lp).unwrap().certificate();
+        assert!(start.primal > 0.4 && start.dual > 0.9 && !start.holds(0.1), "{start:?}");
+        assert!(newton.solve(&lp).unwrap().certificate.holds(1e-9));
+    }
 }
 
 #[test]

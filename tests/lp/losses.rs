@@ -3,7 +3,7 @@
 use lastlayer::error::Error;
 use lastlayer::lp::{
     AucLoss, FLink, Lp, NewtonLp, Solution, Status, auc_loss, auc_mu_loss, auc_one_vs_all_loss, envelope,
-    expected_f, f_decide, f_loss, independent_joint, precision_at_recall,
+    expected_f, f_decide, f_loss, independent_joint, precision_at_recall, recall_at_precision,
 };
 use lastlayer::ndarray::{Array2, array};
 
@@ -150,7 +150,9 @@ fn symmetries_ties_and_duplicates() {
     }
     let (equal, y) = ([3.0; 6], [1u8, 0, 1, 0, 0, 1]);
     assert!((auc_loss(&equal, y, 0.2, AucLoss::Value).unwrap().value - 0.2).abs() < ROUNDING);
-    assert!((auc_loss(&equal, y, 0.2, AucLoss::Ramp).unwrap().value - 1.0).abs() < ROUNDING);
+    // The ramp begins at a tie: its gradient there is that of mis-ranked pairs, none.
+    let ramp = auc_loss(&equal, y, 0.2, AucLoss::Ramp).unwrap();
+    assert!((ramp.value - 1.0).abs() < ROUNDING && ramp.gradient.iter().all(|g| *g == 0.0));
     assert_eq!(auc(&equal, &y), 0.5);
     // Exactly at the margin: z = 0 with two active rows, and no gradient.
     let at = auc_loss(&[0.5, 0.0], [1u8, 0], 0.5, AucLoss::Value).unwrap();
@@ -275,7 +277,7 @@ fn the_names_of_classes_do_not_matter() {
 }
 
 #[test]
-fn one_vs_all_equals_its_linear_program_and_the_mean_of_binary_losses() {
+fn one_vs_all_equals_its_linear_program() {
     let (s, y) = several(13, 3, "rest");
     let loss = auc_one_vs_all_loss(&s, &y, 0.5, AucLoss::Value).unwrap();
     assert!((loss.value - optimum(&Lp::auc_one_vs_all(&s, &y, 0.5).unwrap()).value).abs() < SOLVER);
@@ -342,7 +344,7 @@ fn calling_all_positive_is_worth_the_known_value_and_saturates() {
 }
 
 #[test]
-fn f_decide_equals_its_linear_program_and_a_threshold() {
+fn f_decide_equals_its_linear_program() {
     for case in 0..10u64 {
         let eta: Vec<f64> = (0..15).map(|i| SEED.named("eta").stream(case).uniform(i)).collect();
         for beta in [0.5, 1.0, 2.0] {
@@ -484,31 +486,61 @@ fn hinges_bound_counts_at_margin_one_and_not_below() {
 }
 
 #[test]
-fn recall_at_precision_is_the_best_threshold() {
-    for case in 0..10u64 {
+fn neyman_pearson_gradients_come_through_the_bounds() {
+    let (s, y) = scores(25, SEED.named("np bounds"));
+    let closed = precision_at_recall(&s, &y, 0.8, 0.5).unwrap();
+    let found = optimum(&Lp::precision_at_recall(&s, &y, 0.8, 0.5).unwrap());
+    let b_bar = envelope(&found).b;
+    // Rows of negatives hold −s_j in b, then rows of positives s_i.
+    let of = |class: u8| (0..25).filter(|i| y[*i] == class).collect::<Vec<_>>();
+    let mut through = vec![0.0; 25];
+    of(0).iter().zip(&b_bar).for_each(|(j, b)| through[*j] = -b);
+    of(1).iter().zip(&b_bar[of(0).len()..]).for_each(|(i, b)| through[*i] = *b);
+    assert_close(&through, &closed.gradient, 1e-8);
+}
+
+#[test]
+fn recall_at_precision_equals_its_linear_program() {
+    let (mut optimal, mut infeasible) = (0, 0);
+    for case in 0..40u64 {
         let (s, y) = scores(24, SEED.named("rap").stream(case));
-        let (precision, margin) = (0.3, 0.5);
+        let precision = [0.0, 0.3, 0.6, 0.8, 1.0][case as usize % 5];
         let found =
-            NewtonLp::default().solve(&Lp::recall_at_precision(&s, &y, precision, margin).unwrap()).unwrap();
-        let of = |class: u8| (0..24).filter(|i| y[*i] == class).map(|i| s[i]).collect::<Vec<f64>>();
-        let (f, g) = (of(1), of(0));
-        let missed = |t: f64| f.iter().map(|f| (margin - f + t).max(0.0)).sum::<f64>();
-        let budget = |t: f64| {
-            let alarms = g.iter().map(|g| (margin + g - t).max(0.0)).sum::<f64>();
-            (1.0 - precision) * (f.len() as f64 - missed(t)) - precision * alarms
-        };
-        // The budget is concave in t and the misses rise: the best is the lowest t at which the budget is met.
-        let grid: Vec<f64> = (-80_000..80_000).map(|k| f64::from(k) * 1e-4).collect();
-        match grid.iter().find(|t| budget(**t) >= 0.0) {
-            None => assert_eq!(found.status, Status::Infeasible, "{case}: {found:?}"),
-            Some(t) => {
+            NewtonLp::default().solve(&Lp::recall_at_precision(&s, &y, precision, 0.5).unwrap()).unwrap();
+        match recall_at_precision(&s, &y, precision, 0.5) {
+            Ok(closed) => {
+                optimal += 1;
                 assert_eq!(found.status, Status::Optimal, "{case}: {found:?}");
-                // One step of the grid, at most one unit of misses per unit of t.
-                assert!((found.value - missed(*t) / f.len() as f64).abs() < 2e-4, "{case}: {found:?}");
-                assert!(found.value <= missed(*t) / f.len() as f64 + SOLVER);
+                assert!(
+                    (found.value - closed.value).abs() < SOLVER,
+                    "{case}: {} {}",
+                    found.value,
+                    closed.value
+                );
+            }
+            Err(error) => {
+                infeasible += 1;
+                assert!(matches!(error, Error::Data { .. }), "{error}");
+                assert_eq!(found.status, Status::Infeasible, "{case}: {found:?}");
             }
         }
     }
+    assert!(optimal > 8 && infeasible > 8, "{optimal} {infeasible}");
+}
+
+#[test]
+fn recall_at_precision_gradients_match_finite_differences_and_sum_to_zero() {
+    let mut steep = 0;
+    for case in 0..40u64 {
+        let (s, y) = scores(30, SEED.named("rap gradient").stream(case));
+        let Ok(closed) = recall_at_precision(&s, &y, 0.3, 0.2) else { continue };
+        steep += usize::from(closed.value > 0.0);
+        let numeric = differences(&s, STEP, |s| recall_at_precision(s, &y, 0.3, 0.2).unwrap().value);
+        // The multiplier grows where the precision is barely reached, and rounding with it.
+        assert_close(&closed.gradient, &numeric, DIFFERENCE * (1.0 + closed.multiplier));
+        assert!(closed.gradient.iter().sum::<f64>().abs() < ROUNDING * (1.0 + closed.multiplier));
+    }
+    assert!(steep > 10, "{steep}");
 }
 
 #[test]
@@ -549,6 +581,7 @@ fn bad_scores_and_labels_are_refused() {
     }
     for bad in [-0.1, 1.1, f64::NAN] {
         assert!(matches!(precision_at_recall(&s, y, bad, 0.1).unwrap_err(), Error::Config { .. }));
+        assert!(matches!(recall_at_precision(&s, y, bad, 0.1).unwrap_err(), Error::Config { .. }));
         assert!(matches!(Lp::recall_at_precision(&s, y, bad, 0.1).unwrap_err(), Error::Config { .. }));
     }
 }

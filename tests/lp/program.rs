@@ -8,7 +8,7 @@ use super::{assert_close, lp, rows};
 
 const BAD: [f64; 3] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
 
-/// max 3u₁ + 2u₂ + v subject to u₁ + u₂ ≤ 4, u₁ + v ≤ 3, u₂ − v = 1: by hand, u = (1.5, 2.5), v = 1.5.
+/// max 3u₁ + 2u₂ + v subject to u₁ + u₂ ≤ 4, u₁ + v ≤ 3, u₂ − v = 1.
 fn user_form() -> UserForm {
     UserForm {
         g: vec![3.0, 2.0],
@@ -30,7 +30,7 @@ fn the_user_form_becomes_canonical() {
     assert_eq!(lp.A.row(1), vec![1.0, 0.0, 1.0]);
     assert_eq!(lp.A.row(4), vec![0.0, 0.0, -1.0]);
     let found = NewtonLp::default().solve(&lp).unwrap();
-    // Vertices by hand: with v = u₂ − 1, u₁ ≤ min(4 − u₂, 4 − u₂), so u = (3, 1), v = 0 or any u₁ + u₂ = 4: 3u₁ + 3u₂ − 1.
+    // By hand: v = u₂ − 1 makes it max 3(u₁ + u₂) − 1 with u₁ + u₂ ≤ 4 twice, so 11 along a whole edge.
     assert_eq!(found.status, Status::Optimal);
     assert!((found.value + 11.0).abs() < 1e-9, "{found:?}");
     assert!(found.degenerate);

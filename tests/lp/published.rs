@@ -81,6 +81,9 @@ fn on_auc_it_converges_in_a_few_steps_by_the_factor_of_its_shift_and_shrinks_z_b
     let (s, y) = scores(20, SEED.named("published auc"));
     let (lp, method) = (Lp::auc(&s, &y, 0.5).unwrap(), Published::default());
     let mut state = method.init(&lp).unwrap();
+    // The first n rows are −I, so the start is −b / 1.001.
+    let start: Vec<f64> = lp.b[..lp.n()].iter().map(|b| -b / 1.001).collect();
+    assert_close(&state.y, &start, 1e-12);
     let mut gradients = vec![state.gradient];
     while !method.done(&state) {
         state = method.step(&state).unwrap();

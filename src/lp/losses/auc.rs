@@ -1,5 +1,6 @@
 //! AUC losses in O(n log n): all pairs, none of them looked at.
 
+use super::order::ascending;
 use super::{Classes, Loss, finite, margin_of_scores};
 use crate::error::Result;
 use crate::numbers::Numbers;
@@ -16,8 +17,8 @@ pub enum AucLoss {
 /// Pairs that are closer than a shift: their sum of distances and how many each score is in.
 struct Close {
     sum: f64,
-    of_positive: Vec<usize>,
-    of_negative: Vec<usize>,
+    of_positive: Vec<u32>,
+    of_negative: Vec<u32>,
 }
 
 /// The AUC loss of two classes, with its gradient.
@@ -52,52 +53,45 @@ pub(super) fn pair_loss(f: &[f64], g: &[f64], margin: f64, kind: AucLoss) -> (f6
     let pairs = f.len() as f64 * g.len() as f64;
     // Only differences count; around the middle the running sums lose least.
     let middle = g.iter().sum::<f64>() / g.len() as f64;
-    let (f, g) = rayon::join(|| ascending(f, middle), || ascending(g, middle));
+    let sorted = |values: &[f64]| ascending(values.iter().copied(), middle);
+    let ((f, f_at), (g, g_at)) = rayon::join(|| sorted(f), || sorted(g));
     let wide = close(&f, &g, margin, false);
-    let (value, unit, window) = match kind {
+    let (value, unit, wrong) = match kind {
         AucLoss::Value => (wide.sum / pairs, 1.0 / pairs, None),
         AucLoss::Ramp => {
             let wrong = close(&f, &g, 0.0, true);
             ((wide.sum - wrong.sum) / (margin * pairs), 1.0 / (margin * pairs), Some(wrong))
         }
     };
-    let scatter = |order: &[(f64, usize)], wide: &[usize], wrong: Option<&[usize]>, sign: f64| {
-        let mut gradient = vec![0.0; order.len()];
-        for (rank, (_, i)) in order.iter().enumerate() {
+    let scatter = |at: &[u32], wide: &[u32], wrong: Option<&[u32]>, unit: f64| {
+        let mut gradient = vec![0.0; at.len()];
+        for (rank, i) in at.iter().enumerate() {
             let counted = wide[rank] - wrong.map_or(0, |wrong| wrong[rank]);
-            gradient[*i] = sign * unit * counted as f64;
+            gradient[*i as usize] = unit * f64::from(counted);
         }
         gradient
     };
-    let of_f = scatter(&f, &wide.of_positive, window.as_ref().map(|w| &w.of_positive[..]), -1.0);
-    let of_g = scatter(&g, &wide.of_negative, window.as_ref().map(|w| &w.of_negative[..]), 1.0);
+    let of_f = scatter(&f_at, &wide.of_positive, wrong.as_ref().map(|w| &w.of_positive[..]), -unit);
+    let of_g = scatter(&g_at, &wide.of_negative, wrong.as_ref().map(|w| &w.of_negative[..]), unit);
     (value, of_f, of_g)
 }
 
 /// Σ max(0, shift − (f − g)) over all pairs of two ascending lists, with counts of f − shift < g, or ≤ if ties count.
-fn close(f: &[(f64, usize)], g: &[(f64, usize)], shift: f64, ties: bool) -> Close {
+fn close(f: &[f64], g: &[f64], shift: f64, ties: bool) -> Close {
     let below = |f: f64, g: f64| if ties { f - shift <= g } else { f - shift < g };
-    let mut above: f64 = g.iter().map(|(g, _)| g).sum();
+    let mut above: f64 = g.iter().sum();
     let (mut sum, mut far) = (0.0, 0);
     let mut of_positive = Vec::with_capacity(f.len());
-    let mut of_negative = vec![0; g.len()];
-    for (rank, (f, _)) in f.iter().enumerate() {
-        while far < g.len() && !below(*f, g[far].0) {
-            above -= g[far].0;
+    let mut of_negative = vec![f.len() as u32; g.len()];
+    for (rank, f) in (0..).zip(f) {
+        while far < g.len() && !below(*f, g[far]) {
+            above -= g[far];
             of_negative[far] = rank;
             far += 1;
         }
-        let count = g.len() - far;
-        sum += count as f64 * (shift - f) + if count > 0 { above } else { 0.0 };
+        let count = (g.len() - far) as u32;
+        sum += f64::from(count) * (shift - f) + if count > 0 { above } else { 0.0 };
         of_positive.push(count);
     }
-    of_negative[far..].iter_mut().for_each(|count| *count = f.len());
     Close { sum, of_positive, of_negative }
-}
-
-/// Values less a middle, in order, with where they stood.
-fn ascending(values: &[f64], middle: f64) -> Vec<(f64, usize)> {
-    let mut order: Vec<(f64, usize)> = values.iter().enumerate().map(|(i, v)| (v - middle, i)).collect();
-    order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    order
 }

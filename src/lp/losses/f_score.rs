@@ -100,8 +100,9 @@ pub(crate) fn positives(classes: &Classes) -> Result<()> {
 /// ```text
 /// max_h (1 + β²) ηᵀh / (β² Σ η + Σ h)        the best k of the n largest, after one sort
 /// ```
-/// A ratio of means, not the mean of F: see [`expected_f`]. Shapes: `eta` (n) in [0, 1]. Cost: O(n log n). Fails: `Data`
-/// unless every η is a chance and one is positive. Checked by `tests/lp/losses.rs::f_decide_is_the_best_of_all_subsets`.
+/// A ratio of means, not the mean of F: see [`expected_f`]. Shapes: `eta` (n) in [0, 1]. Cost: O(n log n). Fails:
+/// `Data` unless every η is a chance and one is positive. Checked by
+/// `tests/lp/losses.rs::f_decide_is_the_best_of_all_subsets`.
 pub fn f_decide(eta: impl Numbers, beta: f64) -> Result<ExpectedF> {
     let eta = &eta.numbers()?[..];
     chances(eta)?;

@@ -3,12 +3,13 @@
 mod auc;
 mod f_score;
 mod neyman_pearson;
+mod order;
 mod several;
 
 pub use auc::{AucLoss, auc_loss};
 pub use f_score::{ExpectedF, FLink, expected_f, f_decide, f_loss, independent_joint};
 pub(super) use f_score::{chances, positives, recall_weight};
-pub use neyman_pearson::{NeymanPearson, precision_at_recall};
+pub use neyman_pearson::{NeymanPearson, precision_at_recall, recall_at_precision};
 pub use several::{ClassLoss, auc_mu_loss, auc_one_vs_all_loss};
 pub(super) use several::{class_pairs, members, table};
 
@@ -82,17 +83,21 @@ impl Classes {
     pub fn any(n: usize, y: &impl Numbers) -> Result<Classes> {
         let y = y.numbers()?;
         ensure_shape("labels (one per score)", n, y.len())?;
-        let (mut positive, mut negative) = (Vec::with_capacity(n), Vec::with_capacity(n));
-        for (i, y) in y.iter().enumerate() {
-            match *y {
-                1.0 => positive.push(i),
-                0.0 => negative.push(i),
-                other => {
-                    let why = format!("entry {i} is {other}; only 0 and 1 can be counted");
-                    return Err(Error::data("labels", why));
-                }
-            }
+        if let Some(i) = y.iter().position(|y| *y != 0.0 && *y != 1.0) {
+            let why = format!("entry {i} is {}; only 0 and 1 can be counted", y[i]);
+            return Err(Error::data("labels", why));
         }
+        // Each index is written to both lists and kept in one: labels come in no order, and a branch on them would be
+        // mispredicted half the time.
+        let (mut positive, mut negative) = (vec![0; n + 1], vec![0; n + 1]);
+        let (mut p, mut q) = (0, 0);
+        for (i, y) in y.iter().enumerate() {
+            (positive[p], negative[q]) = (i, i);
+            p += usize::from(*y == 1.0);
+            q += usize::from(*y == 0.0);
+        }
+        positive.truncate(p);
+        negative.truncate(q);
         Ok(Classes { positive, negative })
     }
 }

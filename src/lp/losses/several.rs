@@ -100,8 +100,8 @@ pub(crate) fn table(s: &impl Numbers) -> Result<Array2<f64>> {
 
 /// Samples of each class.
 ///
-/// Fails: `Shape` unless there are two classes or more and a label per row, `Data` for a score that is not finite, a label
-/// that is no class, or a class without samples.
+/// Fails: `Shape` unless there are two classes or more and a label per row, `Data` for a score that is not finite, a
+/// label that is no class, or a class without samples.
 pub(crate) fn members(s: &Array2<f64>, y: &impl Numbers) -> Result<Vec<Vec<usize>>> {
     let (n, k) = s.dim();
     if k < 2 {
@@ -163,7 +163,7 @@ pub fn auc_mu_loss(
 /// The mean over classes of the AUC loss of that class against the rest, on its own column of scores.
 ///
 /// Shapes: `s` (n, K), `y` (n) in 0..K. Cost: O(K n log n). Fails: as [`auc_mu_loss`].
-/// Checked by `tests/lp/losses.rs::one_vs_all_is_the_mean_of_binary_losses`.
+/// Checked by `tests/lp/losses.rs::one_vs_all_equals_its_linear_program`.
 pub fn auc_one_vs_all_loss(
     s: impl Numbers,
     y: impl Numbers,
