@@ -137,7 +137,7 @@ def row_mlp_step():
 
 
 def step(net):
-    setup.install_python(TORCH, "5 minutes and 5.4 GB of disk")
+    setup.install_python(TORCH, "5 minutes and 5.6 GB of disk")
     ours, peer, _ = race("step", arguments=[net], peers=TORCH, env={"RAYON_NUM_THREADS": "2"})
     torch = re.search(r"^torch==(.+)$", TORCH.read_text(), re.MULTILINE)[1]
     return {f"{net}-step": (ours, peer)}, {"peer": f"PyTorch {torch}", "threads": 2, "type": "f32"}

@@ -73,10 +73,10 @@ def critters():
 
 
 def networks():
-    """The small convolutional net on Critters, three tasks and seeds, here and in PyTorch (25 minutes, 5.4 GB of disk)."""
+    """The small convolutional net on Critters, three tasks and seeds, here and in PyTorch (25 minutes, 5.6 GB of disk)."""
     study("networks")
     torch = ROOT / "benches" / "requirements-torch.txt"
-    setup.install_python(torch, "5 minutes and 5.4 GB of disk")
+    setup.install_python(torch, "5 minutes and 5.6 GB of disk")
     subprocess.run([setup.python(torch), ROOT / "examples" / "networks.py", RECORDS], cwd=ROOT, check=True)
 
 

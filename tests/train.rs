@@ -541,7 +541,10 @@ fn several_losses_add_up() {
             Ok(Step::sum(vec![loss.clone(), (loss * 2.0)?]))
         })
         .unwrap();
-    close(&state(&one), &state(&two));
+    // Three times a gradient and the sum of one and two of it round differently in single precision.
+    for (a, b) in state(&one).iter().zip(state(&two)) {
+        assert!((a - b).abs() <= 1e-6, "{a} and {b}");
+    }
 }
 
 #[test]

@@ -120,10 +120,10 @@ fn the_ramp_lies_between_the_counts_at_the_margin_and_at_zero() {
 fn mis_ranked_pairs_have_no_gradient_in_the_ramp_and_the_most_in_the_value() {
     // One positive far below two negatives.
     let (s, y) = ([-5.0, 0.0, 1.0], [1u8, 0, 0]);
-    let ramp = auc_loss(&s, y, 0.1, AucLoss::Ramp).unwrap();
+    let ramp = auc_loss(s, y, 0.1, AucLoss::Ramp).unwrap();
     assert!((ramp.value - 1.0).abs() < ROUNDING / 0.1);
     assert_eq!(ramp.gradient, vec![0.0; 3]);
-    let value = auc_loss(&s, y, 0.1, AucLoss::Value).unwrap();
+    let value = auc_loss(s, y, 0.1, AucLoss::Value).unwrap();
     assert_close(&value.gradient, &[-1.0, 0.5, 0.5], ROUNDING);
 }
 
@@ -140,7 +140,7 @@ fn symmetries_ties_and_duplicates() {
         let shifted: Vec<f64> = s.iter().map(|s| s + 1e6).collect();
         // 1e6 leaves ten digits of each score.
         assert!((auc_loss(&shifted, &y, 0.7, kind).unwrap().value - loss.value).abs() < 1e-9);
-        let twice = auc_loss(&[&s[..], &s[..]].concat(), [&y[..], &y[..]].concat(), 0.7, kind).unwrap();
+        let twice = auc_loss([&s[..], &s[..]].concat(), [&y[..], &y[..]].concat(), 0.7, kind).unwrap();
         assert!((twice.value - loss.value).abs() < ROUNDING);
         assert_close(
             &twice.gradient[..31],
@@ -149,13 +149,13 @@ fn symmetries_ties_and_duplicates() {
         );
     }
     let (equal, y) = ([3.0; 6], [1u8, 0, 1, 0, 0, 1]);
-    assert!((auc_loss(&equal, y, 0.2, AucLoss::Value).unwrap().value - 0.2).abs() < ROUNDING);
+    assert!((auc_loss(equal, y, 0.2, AucLoss::Value).unwrap().value - 0.2).abs() < ROUNDING);
     // The ramp begins at a tie: its gradient there is that of mis-ranked pairs, none.
-    let ramp = auc_loss(&equal, y, 0.2, AucLoss::Ramp).unwrap();
+    let ramp = auc_loss(equal, y, 0.2, AucLoss::Ramp).unwrap();
     assert!((ramp.value - 1.0).abs() < ROUNDING && ramp.gradient.iter().all(|g| *g == 0.0));
     assert_eq!(auc(&equal, &y), 0.5);
     // Exactly at the margin: z = 0 with two active rows, and no gradient.
-    let at = auc_loss(&[0.5, 0.0], [1u8, 0], 0.5, AucLoss::Value).unwrap();
+    let at = auc_loss([0.5, 0.0], [1u8, 0], 0.5, AucLoss::Value).unwrap();
     assert_eq!((at.value, at.gradient), (0.0, vec![0.0, 0.0]));
 }
 
@@ -206,7 +206,7 @@ fn auc_mu_equals_its_linear_program() {
             assert!((loss.value - optimum(&lp).value).abs() < SOLVER * (1.0 + loss.value));
             for kind in KINDS {
                 let of = |s: &[f64]| {
-                    auc_mu_loss(&shaped(s, &loss.gradient), &y, partition.as_ref(), 0.5, kind).unwrap().value
+                    auc_mu_loss(shaped(s, &loss.gradient), &y, partition.as_ref(), 0.5, kind).unwrap().value
                 };
                 let numeric = differences(&flat(&s), STEP, of);
                 let loss = auc_mu_loss(&s, &y, partition.as_ref(), 0.5, kind).unwrap();
@@ -286,7 +286,7 @@ fn one_vs_all_equals_its_linear_program() {
         let mut mean = 0.0;
         for k in 0..3 {
             let own: Vec<u8> = y.iter().map(|y| u8::from(usize::from(*y) == k)).collect();
-            let binary = auc_loss(&s.column(k).to_vec(), &own, 0.5, kind).unwrap();
+            let binary = auc_loss(s.column(k).to_vec(), &own, 0.5, kind).unwrap();
             mean += binary.value / 3.0;
             let third: Vec<f64> = binary.gradient.iter().map(|g| g / 3.0).collect();
             assert_close(&loss.gradient.column(k).to_vec(), &third, ROUNDING);
@@ -335,11 +335,11 @@ fn the_gradient_of_f_comes_through_the_matrix() {
 #[test]
 fn calling_all_positive_is_worth_the_known_value_and_saturates() {
     let y: Vec<u8> = (0..10).map(|i| u8::from(i < 5)).collect();
-    let all = f_loss(&[1.0; 10], &y, 1.0, FLink::Ramp { margin: 0.5 }).unwrap();
+    let all = f_loss([1.0; 10], &y, 1.0, FLink::Ramp { margin: 0.5 }).unwrap();
     assert!((all.value - (1.0 - 2.0 * 0.5 / 1.5)).abs() < ROUNDING);
     assert!(all.gradient.iter().all(|g| *g == 0.0));
     // Inside the link, negatives push down: dF/dh = −F/Den = −(2/3)/15.
-    let inside = f_loss(&[0.5 - 1e-12; 10], &y, 1.0, FLink::Ramp { margin: 0.5 }).unwrap();
+    let inside = f_loss([0.5 - 1e-12; 10], &y, 1.0, FLink::Ramp { margin: 0.5 }).unwrap();
     assert!((inside.gradient[9] - 2.0 / 45.0).abs() < 1e-9, "{inside:?}");
 }
 
@@ -548,12 +548,12 @@ fn bad_scores_and_labels_are_refused() {
     let (s, y) = ([0.3, -0.2, 0.9, 0.1], [1u8, 0, 1, 0]);
     for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         let broken = [0.3, bad, 0.9, 0.1];
-        assert!(matches!(auc_loss(&broken, y, 0.1, AucLoss::Value).unwrap_err(), Error::Data { .. }));
-        assert!(matches!(Lp::auc(&broken, y, 0.1).unwrap_err(), Error::Data { .. }));
-        assert!(matches!(f_loss(&broken, y, 1.0, FLink::Sigmoid).unwrap_err(), Error::Data { .. }));
-        assert!(matches!(precision_at_recall(&broken, y, 0.5, 0.1).unwrap_err(), Error::Data { .. }));
-        assert!(matches!(Lp::precision_at_recall(&broken, y, 0.5, 0.1).unwrap_err(), Error::Data { .. }));
-        assert!(matches!(f_decide(&broken, 1.0).unwrap_err(), Error::Data { .. }));
+        assert!(matches!(auc_loss(broken, y, 0.1, AucLoss::Value).unwrap_err(), Error::Data { .. }));
+        assert!(matches!(Lp::auc(broken, y, 0.1).unwrap_err(), Error::Data { .. }));
+        assert!(matches!(f_loss(broken, y, 1.0, FLink::Sigmoid).unwrap_err(), Error::Data { .. }));
+        assert!(matches!(precision_at_recall(broken, y, 0.5, 0.1).unwrap_err(), Error::Data { .. }));
+        assert!(matches!(Lp::precision_at_recall(broken, y, 0.5, 0.1).unwrap_err(), Error::Data { .. }));
+        assert!(matches!(f_decide(broken, 1.0).unwrap_err(), Error::Data { .. }));
         let table = array![[0.1, bad], [0.2, 0.3]];
         assert!(matches!(
             auc_mu_loss(&table, [0u8, 1], None, 0.1, AucLoss::Value).unwrap_err(),
@@ -562,27 +562,27 @@ fn bad_scores_and_labels_are_refused() {
         assert!(matches!(Lp::auc_one_vs_all(&table, [0u8, 1], 0.1).unwrap_err(), Error::Data { .. }));
     }
     for one_class in [[0u8; 4], [1u8; 4]] {
-        assert!(matches!(auc_loss(&s, one_class, 0.1, AucLoss::Ramp).unwrap_err(), Error::Data { .. }));
-        assert!(matches!(Lp::auc(&s, one_class, 0.1).unwrap_err(), Error::Data { .. }));
-        assert!(matches!(precision_at_recall(&s, one_class, 0.5, 0.1).unwrap_err(), Error::Data { .. }));
+        assert!(matches!(auc_loss(s, one_class, 0.1, AucLoss::Ramp).unwrap_err(), Error::Data { .. }));
+        assert!(matches!(Lp::auc(s, one_class, 0.1).unwrap_err(), Error::Data { .. }));
+        assert!(matches!(precision_at_recall(s, one_class, 0.5, 0.1).unwrap_err(), Error::Data { .. }));
     }
-    assert!(matches!(f_loss(&s, [0u8; 4], 1.0, FLink::Sigmoid).unwrap_err(), Error::Data { .. }));
-    assert!(matches!(Lp::f_train(&[0.5; 4], [0u8; 4], 1.0).unwrap_err(), Error::Data { .. }));
-    assert!(matches!(Lp::f_train(&[1.5; 4], y, 1.0).unwrap_err(), Error::Data { .. }));
-    assert!(matches!(Lp::f_infer(&[0.0; 4], 1.0).unwrap_err(), Error::Data { .. }));
-    assert!(matches!(auc_loss(&s, [1u8, 0, 2, 0], 0.1, AucLoss::Value).unwrap_err(), Error::Data { .. }));
-    assert!(matches!(auc_loss(&s, [1u8, 0], 0.1, AucLoss::Value).unwrap_err(), Error::Shape { .. }));
+    assert!(matches!(f_loss(s, [0u8; 4], 1.0, FLink::Sigmoid).unwrap_err(), Error::Data { .. }));
+    assert!(matches!(Lp::f_train([0.5; 4], [0u8; 4], 1.0).unwrap_err(), Error::Data { .. }));
+    assert!(matches!(Lp::f_train([1.5; 4], y, 1.0).unwrap_err(), Error::Data { .. }));
+    assert!(matches!(Lp::f_infer([0.0; 4], 1.0).unwrap_err(), Error::Data { .. }));
+    assert!(matches!(auc_loss(s, [1u8, 0, 2, 0], 0.1, AucLoss::Value).unwrap_err(), Error::Data { .. }));
+    assert!(matches!(auc_loss(s, [1u8, 0], 0.1, AucLoss::Value).unwrap_err(), Error::Shape { .. }));
     assert!(matches!(auc_loss([0.0; 0], [0u8; 0], 0.1, AucLoss::Value).unwrap_err(), Error::Shape { .. }));
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        assert!(matches!(auc_loss(&s, y, bad, AucLoss::Value).unwrap_err(), Error::Config { .. }));
-        assert!(matches!(Lp::auc(&s, y, bad).unwrap_err(), Error::Config { .. }));
-        assert!(matches!(f_loss(&s, y, bad, FLink::Sigmoid).unwrap_err(), Error::Config { .. }));
-        assert!(matches!(f_loss(&s, y, 1.0, FLink::Ramp { margin: bad }).unwrap_err(), Error::Config { .. }));
+        assert!(matches!(auc_loss(s, y, bad, AucLoss::Value).unwrap_err(), Error::Config { .. }));
+        assert!(matches!(Lp::auc(s, y, bad).unwrap_err(), Error::Config { .. }));
+        assert!(matches!(f_loss(s, y, bad, FLink::Sigmoid).unwrap_err(), Error::Config { .. }));
+        assert!(matches!(f_loss(s, y, 1.0, FLink::Ramp { margin: bad }).unwrap_err(), Error::Config { .. }));
     }
     for bad in [-0.1, 1.1, f64::NAN] {
-        assert!(matches!(precision_at_recall(&s, y, bad, 0.1).unwrap_err(), Error::Config { .. }));
-        assert!(matches!(recall_at_precision(&s, y, bad, 0.1).unwrap_err(), Error::Config { .. }));
-        assert!(matches!(Lp::recall_at_precision(&s, y, bad, 0.1).unwrap_err(), Error::Config { .. }));
+        assert!(matches!(precision_at_recall(s, y, bad, 0.1).unwrap_err(), Error::Config { .. }));
+        assert!(matches!(recall_at_precision(s, y, bad, 0.1).unwrap_err(), Error::Config { .. }));
+        assert!(matches!(Lp::recall_at_precision(s, y, bad, 0.1).unwrap_err(), Error::Config { .. }));
     }
 }
 

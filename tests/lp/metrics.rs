@@ -207,7 +207,7 @@ fn the_ranking_program_is_solved_pair_by_pair() {
         }
     }
     // Where a gap is the margin, any split between the two rows is a certificate.
-    let lp = Lp::auc(&[1.0, 0.0], [1.0, 0.0], 1.0).unwrap();
+    let lp = Lp::auc([1.0, 0.0], [1.0, 0.0], 1.0).unwrap();
     for split in [0.0, 0.3, 1.0] {
         certify(&lp, &[0.0], &[split, 1.0 - split], &[]);
     }
@@ -219,14 +219,14 @@ fn nine_pairs_have_the_values_worked_out_by_hand() {
     close(&d, &[1.2, 2.0, 4.0, -0.3, 0.5, 2.5, -1.2, -0.4, 1.6], ROUNDING);
     let z = ranking(&d, &[1.0 / 9.0; 9], 1.0).0;
     close(&z, &[0.0, 0.0, 0.0, 1.3, 0.5, 0.0, 2.2, 1.4, 0.0], ROUNDING);
-    close(&NewtonLp::default().solve(&Lp::auc(&NINE, NINE_Y, 1.0).unwrap()).unwrap().z, &z, SOLVER);
+    close(&NewtonLp::default().solve(&Lp::auc(NINE, NINE_Y, 1.0).unwrap()).unwrap().z, &z, SOLVER);
     close(&[share(&z, |z| z == 0.0)], &[5.0 / 9.0], ROUNDING);
     close(&[mean(z.iter().map(|z| (1.0 - z).max(0.0)))], &[11.0 / 18.0], ROUNDING);
     close(&[mean(z)], &[0.6], ROUNDING);
     close(&[auc(&d)], &[6.0 / 9.0], ROUNDING);
 
-    let value = auc_loss(&NINE, NINE_Y, 1.0, AucLoss::Value).unwrap();
-    let ramp = auc_loss(&NINE, NINE_Y, 1.0, AucLoss::Ramp).unwrap();
+    let value = auc_loss(NINE, NINE_Y, 1.0, AucLoss::Value).unwrap();
+    let ramp = auc_loss(NINE, NINE_Y, 1.0, AucLoss::Ramp).unwrap();
     close(&[value.value, ramp.value], &[0.6, 7.0 / 18.0], ROUNDING);
     let ninth = 1.0 / 9.0;
     close(&value.gradient, &[0.0, -2.0 * ninth, -2.0 * ninth, 2.0 * ninth, 2.0 * ninth, 0.0], ROUNDING);
@@ -308,8 +308,8 @@ fn mis_ranked_pairs_have_no_ramp_gradient() {
     assert!(wrong > 100, "only {wrong} mis-ranked pairs");
     assert_eq!(carried, 0);
     // Two samples in the wrong order: nothing pulls.
-    assert_eq!(auc_loss(&[0.0, 1.0], [1.0, 0.0], 0.5, AucLoss::Ramp).unwrap().gradient, [0.0, 0.0]);
-    assert_eq!(auc_loss(&[0.0, 1.0], [1.0, 0.0], 0.5, AucLoss::Value).unwrap().gradient, [-1.0, 1.0]);
+    assert_eq!(auc_loss([0.0, 1.0], [1.0, 0.0], 0.5, AucLoss::Ramp).unwrap().gradient, [0.0, 0.0]);
+    assert_eq!(auc_loss([0.0, 1.0], [1.0, 0.0], 0.5, AucLoss::Value).unwrap().gradient, [-1.0, 1.0]);
 }
 
 #[test]
@@ -578,7 +578,7 @@ fn charnes_cooper_keeps_the_optimum_of_the_fraction() {
             }
         }
     }
-    assert!(Lp::f_train(&[0.5, 0.5], [0.0, 0.0], 1.0).is_err(), "no positive, no F");
+    assert!(Lp::f_train([0.5, 0.5], [0.0, 0.0], 1.0).is_err(), "no positive, no F");
 }
 
 #[test]
@@ -614,7 +614,7 @@ fn four_links_have_the_f_score_worked_out_by_hand() {
     close(&[f], &[0.75], ROUNDING);
     close(&z, &[0.225, 0.15, 0.1, 0.025, 0.25], ROUNDING);
     close(&v[..4], &[1.25, 1.25, 0.75, 0.75], ROUNDING);
-    let found = NewtonLp::default().solve(&Lp::f_train(&r, y, 1.0).unwrap()).unwrap();
+    let found = NewtonLp::default().solve(&Lp::f_train(r, y, 1.0).unwrap()).unwrap();
     close(&found.optimal().unwrap().z, &z, SOLVER);
     close(&found.v[..4], &v[..4], SOLVER);
     close(&differences(&r, |r| f_score(r, &y, 1.0)), &[0.3125, 0.3125, -0.1875, -0.1875], DIFFERENCES);
@@ -625,7 +625,7 @@ fn four_links_have_the_f_score_worked_out_by_hand() {
 fn a_link_at_one_may_split_its_multiplier() {
     let (r, y) = ([1.0, 0.6, 0.4, 0.1], [1.0, 1.0, 0.0, 0.0]);
     let (f, z, v) = f_solution(&r, &y, 1.0);
-    let lp = Lp::f_train(&r, y, 1.0).unwrap();
+    let lp = Lp::f_train(r, y, 1.0).unwrap();
     let kappa = z[4];
     // The first link row is the first cap again, so that every split is a certificate, and reports its own slope.
     for share in [0.0, 0.25, 0.5, 1.0] {
@@ -659,7 +659,7 @@ fn all_positive_is_the_best_constant_but_no_local_maximum() {
         let slope = (constant(1.0) - f_score(&lower, &y, 1.0)) / STEP;
         close(&[slope], &[-2.0 * pi / (n as f64 * (1.0 + pi).powi(2))], 1e-6);
         // In scores, the sigmoid hides it and the ramp removes it.
-        let at = |s: f64, link: FLink| f_loss(&vec![s; n], &y[..], 1.0, link).unwrap().gradient[n - 1];
+        let at = |s: f64, link: FLink| f_loss(vec![s; n], &y[..], 1.0, link).unwrap().gradient[n - 1];
         let ratio = FLink::Sigmoid.decide(0.0).1 / FLink::Sigmoid.decide(6.0).1;
         assert!((ratio - 101.4).abs() < 0.1, "slopes of the sigmoid at 0 and 6: {ratio}");
         assert!(at(6.0, FLink::Sigmoid) > 0.0);
@@ -693,7 +693,7 @@ fn the_best_decisions_lie_above_half_the_best_f() {
     let eta = [0.9, 0.5, 0.3, 0.1];
     let top = |k: usize| ratio(&[0, 1, 2, 3].map(|i| f64::from(u8::from(i < k))), &eta, 1.0);
     close(&[top(1), top(2), top(3), top(4)], &[0.643, 0.737, 0.708, 0.621], 1e-3);
-    assert_eq!(f_decide(&eta, 1.0).unwrap().called, [true, true, false, false]);
+    assert_eq!(f_decide(eta, 1.0).unwrap().called, [true, true, false, false]);
 
     // The mean of F is another goal: for two chances of 0.1 taking none is best, if 0/0 counts as 1.
     let eta = [0.1, 0.1];
@@ -709,7 +709,7 @@ fn the_best_decisions_lie_above_half_the_best_f() {
             .sum::<f64>()
     };
     close(&[expected(&[1.0, 1.0]), expected(&[0.0, 0.0])], &[0.13, 0.81], 1e-10);
-    assert_eq!(f_decide(&eta, 1.0).unwrap().called, [true, true]);
+    assert_eq!(f_decide(eta, 1.0).unwrap().called, [true, true]);
 }
 
 #[test]
@@ -731,7 +731,7 @@ fn the_neyman_pearson_program_is_one_root_on_the_line() {
         close(&[found.threshold], &[lowest - 0.5], ROUNDING);
         close(&[optimum(&Lp::precision_at_recall(&s, &y[..], 1.0, 0.5).unwrap())], &[found.value], SOLVER);
     }
-    let found = precision_at_recall(&NINE, NINE_Y, 2.0 / 3.0, 1.0).unwrap();
+    let found = precision_at_recall(NINE, NINE_Y, 2.0 / 3.0, 1.0).unwrap();
     close(&[found.threshold, found.value, found.multiplier], &[1.55, 3.7 / 3.0, 1.0], ROUNDING);
     let third = 1.0 / 3.0;
     close(&found.gradient, &[0.0, -third, -third, third, third, 0.0], ROUNDING);
@@ -895,7 +895,7 @@ fn the_tables_of_the_paper_are_as_the_errata_count_them() {
     // A balanced batch of n has a dense matrix of n⁴/8 entries.
     for n in [4usize, 8, 12] {
         let y: Vec<f64> = (0..n).map(|i| (i % 2) as f64).collect();
-        let lp = Lp::auc(&vec![0.0; n], &y[..], 1.0).unwrap();
+        let lp = Lp::auc(vec![0.0; n], &y[..], 1.0).unwrap();
         assert_eq!(8 * lp.n() * lp.m(), n.pow(4));
     }
 }
