@@ -44,8 +44,16 @@ fn rankable(batch: &Batch) -> Result<bool> {
 /// The paper's first table on two Gaussian tasks: AUC by loss and imbalance, five seeds.
 pub fn imbalance(words: &[String]) -> Result<Option<Record>> {
     const SEEDS: u64 = 5;
-    const LOSSES: [&str; 8] =
-        ["ce", "ppd", "ramp_.1", "ramp_.01", "ramp_.001", "value_.01", "value_.1", "pairwise"];
+    const LOSSES: [&str; 8] = [
+        "ce",
+        "ppd",
+        "ramp_tenth",
+        "ramp_hundredth",
+        "ramp_thousandth",
+        "value_hundredth",
+        "value_tenth",
+        "pairwise",
+    ];
     let study = sweep("lp-imbalance", words)?
         .vary("task", &["D", "A"])
         .vary("share", &KEPT.map(|(name, _)| name))
@@ -93,9 +101,11 @@ fn train_auc(run: &SweepRun, net: &SplitNet, data: &Dataset) -> Result<()> {
         let trainer = Trainer::sgd(params.rate, 0.0).batch(32).epochs(trainer.epochs).seed(run.seed).silent();
         return trainer.fit(&ppd, data, |b| ppd.step(b)).map(drop);
     }
-    let (kind, margin) = match loss.split_once('_') {
-        Some((kind, margin)) => (kind, margin.parse::<f64>().unwrap_or(f64::NAN)),
-        None => (loss, f64::NAN),
+    let (kind, margin) = loss.split_once('_').unwrap_or((loss, "tenth"));
+    let margin = match margin {
+        "tenth" => 0.1,
+        "hundredth" => 0.01,
+        _ => 0.001,
     };
     let step = |b: &Batch| -> Result<Step> {
         let s = net.forward(&b.x, b.pass())?;
@@ -117,7 +127,7 @@ fn train_auc(run: &SweepRun, net: &SplitNet, data: &Dataset) -> Result<()> {
 /// Several classes: AUC_mu and one-vs-all of a linear softmax on three Gaussians, two classes thinned out, five seeds.
 pub fn classes(words: &[String]) -> Result<Option<Record>> {
     const SEEDS: u64 = 5;
-    const LOSSES: [&str; 5] = ["ce", "value", "ramp", "ramp_.01", "printed"];
+    const LOSSES: [&str; 5] = ["ce", "value", "ramp", "ramp_hundredth", "printed"];
     const DROPPED: [&str; 4] = ["90", "80", "60", "0"];
     let task = Gaussians::three();
     let study = sweep("lp-classes", words)?.vary("dropped", &DROPPED).vary("loss", &LOSSES).seeds(1..=SEEDS);
@@ -132,7 +142,7 @@ pub fn classes(words: &[String]) -> Result<Option<Record>> {
         let loss = run.text("loss")?;
         let (kind, margin) = match loss {
             "ramp" => (AucLoss::Ramp, 0.1),
-            "ramp_.01" => (AucLoss::Ramp, 0.01),
+            "ramp_hundredth" => (AucLoss::Ramp, 0.01),
             _ => (AucLoss::Value, 0.1),
         };
         let head = Parameters::of(&net).only("last")?;
