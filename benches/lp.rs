@@ -9,9 +9,9 @@ use lastlayer::lp::{AucLoss, Lp, LpInputs, LpLayer, Matrix, NewtonLp, auc_loss, 
 use lastlayer::prelude::*;
 use std::time::Instant;
 
-/// Numbers that look random and that the peer makes without our generator.
+/// Numbers in (−1, 1) that look random and that the peer makes without our generator.
 fn waves(n: usize, phase: f64) -> Vec<f64> {
-    (0..n).map(|i| (12.9898 * (i as f64 + phase)).sin() * 1.5 + (0.7361 * i as f64).cos()).collect()
+    (0..n).map(|i| (1000.0 * (12.9898 * (i as f64 + phase)).sin()).fract()).collect()
 }
 
 fn main() -> Result<()> {

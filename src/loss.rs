@@ -3,6 +3,7 @@
 use candle_core::{D, DType, Tensor};
 
 use crate::error::{Error, Result, ensure_shape};
+use crate::ops::known;
 
 /// Logistic loss of every score, in the shape of the scores.
 ///
@@ -81,14 +82,9 @@ fn rows_of_scores(s: &Tensor) -> Result<(usize, usize)> {
 
 /// A loss that is known together with its gradient, as a tensor: forward the value, backward the gradient.
 ///
-/// ```text
-/// Σ_i g_i s_i − (the same, detached) + value
-/// ```
-/// Shapes: `s` any, `gradient` one number per entry in row-major order → scalar, on the device of `s`. Differentiable code
-/// that solves something on the host comes back to the device here.
+/// Shapes: `s` any, `gradient` one number per entry in row-major order → scalar, on the device of `s`.
 pub(crate) fn with_gradient(s: &Tensor, gradient: &[f64], value: f64) -> Result<Tensor> {
     ensure_shape("gradient of a loss", s.elem_count(), gradient.len())?;
-    let gradient = Tensor::new(gradient, s.device())?.to_dtype(s.dtype())?;
-    let form = s.flatten_all()?.mul(&gradient)?.sum_all()?;
-    Ok(((&form - form.detach())? + value)?)
+    let gradient = Tensor::from_slice(gradient, s.dims(), s.device())?.to_dtype(s.dtype())?;
+    known(s, vec![value], (), move |outer| Ok(gradient.broadcast_mul(outer)?))
 }

@@ -2,6 +2,7 @@
 
 use ndarray::linalg::general_mat_mul;
 use ndarray::{Array2, ArrayViewMut2, Axis, s};
+use rayon::prelude::*;
 
 use crate::error::{Error, Result, ensure_shape};
 
@@ -20,7 +21,10 @@ pub struct Cholesky {
 }
 
 /// Columns that are factored at once.
-const BLOCK: usize = 48;
+const BLOCK: usize = 32;
+
+/// Rows below a block from which several threads are faster than one.
+const WORTH_SPLITTING: usize = 128;
 
 impl Cholesky {
     /// Factor of a symmetric matrix, of which only the lower half is read.
@@ -50,12 +54,18 @@ impl Cholesky {
             let (done, mut behind) = below.split_at(Axis(1), end);
             let mut panel = done.slice_move(s![.., start..]);
             least_pivot = least_pivot.min(factor_panel(&mut panel, least)?);
-            for from in (end..n).step_by(BLOCK) {
-                let to = (from + BLOCK).min(n);
-                let rows = panel.slice(s![from - start.., ..]);
-                let own = panel.slice(s![from - start..to - start, ..]);
-                let mut target = behind.slice_mut(s![from - start.., from - end..to - end]);
-                general_mat_mul(-1.0, &rows, &own.t(), 1.0, &mut target);
+            // Blocks of columns, which do not depend on the number of threads, and so neither does the last bit.
+            let blocks: Vec<_> = behind.axis_chunks_iter_mut(Axis(1), BLOCK).enumerate().collect();
+            let update = |(k, mut block): (usize, ArrayViewMut2<f64>)| {
+                let first = end - start + k * BLOCK;
+                let rows = panel.slice(s![first.., ..]);
+                let own = panel.slice(s![first..first + block.ncols(), ..]);
+                general_mat_mul(-1.0, &rows, &own.t(), 1.0, &mut block.slice_mut(s![first.., ..]));
+            };
+            if n - end < WORTH_SPLITTING {
+                blocks.into_iter().for_each(update);
+            } else {
+                blocks.into_par_iter().for_each(update);
             }
         }
         Ok(Cholesky { lower: h, least_pivot })
@@ -99,21 +109,28 @@ fn factor_panel(panel: &mut ArrayViewMut2<f64>, least: f64) -> Result<f64, f64> 
     // Rows of the top that are done, together, so that the rows below can be solved against them.
     let mut top: Vec<Vec<f64>> = Vec::with_capacity(width);
     let mut least_pivot = f64::INFINITY;
-    for (i, mut row) in panel.rows_mut().into_iter().enumerate() {
-        let Some(row) = row.as_slice_mut() else { return Err(f64::NAN) };
+    let mut rows: Vec<&mut [f64]> = panel.rows_mut().into_iter().filter_map(|row| row.into_slice()).collect();
+    let below = rows.split_off(width.min(rows.len()));
+    let solve = |row: &mut [f64], top: &[Vec<f64>]| {
         for (j, above) in top.iter().enumerate() {
             row[j] = (row[j] - dot(&row[..j], &above[..j])) / above[j];
         }
-        if i < width {
-            let pivot = row[i] - dot(&row[..i], &row[..i]);
-            // Written so that NaN fails too.
-            if !(pivot > least && pivot.is_finite()) {
-                return Err(pivot);
-            }
-            least_pivot = least_pivot.min(pivot);
-            row[i] = pivot.sqrt();
-            top.push(row[..=i].to_vec());
+    };
+    for (i, row) in rows.into_iter().enumerate() {
+        solve(row, &top);
+        let pivot = row[i] - dot(&row[..i], &row[..i]);
+        // Written so that NaN fails too.
+        if !(pivot > least && pivot.is_finite()) {
+            return Err(pivot);
         }
+        least_pivot = least_pivot.min(pivot);
+        row[i] = pivot.sqrt();
+        top.push(row[..=i].to_vec());
+    }
+    if below.len() < WORTH_SPLITTING {
+        below.into_iter().for_each(|row| solve(row, &top));
+    } else {
+        below.into_par_iter().for_each(|row| solve(row, &top));
     }
     Ok(least_pivot)
 }

@@ -1,20 +1,18 @@
 //! A linear program as a layer of a network.
 
-use std::sync::Arc;
-
-use candle_core::backend::{BackendDevice, BackendStorage};
-use candle_core::{CpuStorage, CudaStorage, CustomOp1, DType, Layout, Shape, Tensor};
+use candle_core::Tensor;
 use ndarray::Array2;
 
 use super::augmented::NewtonLp;
 use super::backward::{Gradients, active_set, envelope, one_step, penalty_implicit};
 use super::certificate::Solution;
 use super::matrix::Matrix;
-use super::newton::{PenaltyNewton, PenaltyPoint};
+use super::newton::PenaltyNewton;
 use super::program::Lp;
 use crate::error::{Error, Result, ensure_shape};
 use crate::loss::with_gradient;
 use crate::numbers::Numbers;
+use crate::ops::known;
 
 /// The numbers of a program that come from a network; all others are those of the program itself.
 ///
@@ -165,10 +163,19 @@ impl LpLayer {
                 Some(point)
             }
         };
-        let z = point.as_ref().map_or(&solution.z, |point| &point.y).clone();
-        let held =
-            Held { z, order, backward: self.backward, program: Arc::new((lp, solution.clone(), point)) };
-        Ok(LpOutput { z: x.apply_op1(held)?, value, solution })
+        let (n, z) = (lp.n(), point.as_ref().map_or(&solution.z, |point| &point.y).clone());
+        let (found, backward, like) = (solution.clone(), self.backward, x.detach());
+        // One linear system on the way back, and only if somebody asks.
+        let z = known(&x, z, n, move |z_bar| {
+            let z_bar = z_bar.numbers()?;
+            let gradients = match (backward, &point) {
+                (Backward::Penalty { .. }, Some(point)) => penalty_implicit(&lp, point, &z_bar, None)?,
+                (Backward::OneStep { .. }, Some(point)) => one_step(&lp, point, &z_bar)?,
+                _ => active_set(&lp, &found, &z_bar)?,
+            };
+            Ok(Tensor::new(strung(&gradients, &order), like.device())?.to_dtype(like.dtype())?)
+        })?;
+        Ok(LpOutput { z, value, solution })
     }
 
     /// Shows solver and derivative.
@@ -197,55 +204,4 @@ fn strung(gradients: &Gradients, order: &[Part]) -> Vec<f64> {
         }
     }
     list
-}
-
-/// The solution as a function of the inputs: known already on the way forward, one linear system on the way back.
-struct Held {
-    z: Vec<f64>,
-    order: Vec<Part>,
-    backward: Backward,
-    program: Arc<(Lp, Solution, Option<PenaltyPoint>)>,
-}
-
-impl Held {
-    fn gradients(&self, z_bar: &[f64]) -> Result<Gradients> {
-        let (lp, solution, point) = &*self.program;
-        match (self.backward, point) {
-            (Backward::Penalty { .. }, Some(point)) => penalty_implicit(lp, point, z_bar, None),
-            (Backward::OneStep { .. }, Some(point)) => one_step(lp, point, z_bar),
-            _ => active_set(lp, solution, z_bar),
-        }
-    }
-
-    fn storage(&self, dtype: DType) -> candle_core::Result<(CpuStorage, Shape)> {
-        let z = match dtype {
-            DType::F32 => CpuStorage::F32(self.z.iter().map(|z| *z as f32).collect()),
-            DType::F64 => CpuStorage::F64(self.z.clone()),
-            other => return Err(candle_core::Error::UnsupportedDTypeForOp(other, "linear program")),
-        };
-        Ok((z, Shape::from(self.z.len())))
-    }
-}
-
-/// Host: the gradient of z, in f64.
-impl CustomOp1 for Held {
-    fn name(&self) -> &'static str {
-        "linear program"
-    }
-
-    fn cpu_fwd(&self, inputs: &CpuStorage, _: &Layout) -> candle_core::Result<(CpuStorage, Shape)> {
-        self.storage(BackendStorage::dtype(inputs))
-    }
-
-    fn cuda_fwd(&self, inputs: &CudaStorage, _: &Layout) -> candle_core::Result<(CudaStorage, Shape)> {
-        let (z, shape) = self.storage(BackendStorage::dtype(inputs))?;
-        Ok((inputs.device().storage_from_cpu_storage(&z)?, shape))
-    }
-
-    fn bwd(&self, inputs: &Tensor, _: &Tensor, grad: &Tensor) -> candle_core::Result<Option<Tensor>> {
-        let z_bar: Vec<f64> = grad.to_dtype(DType::F64)?.to_vec1()?;
-        let gradients = self.gradients(&z_bar).map_err(candle_core::Error::wrap)?;
-        let list = strung(&gradients, &self.order);
-        Ok(Some(Tensor::new(list, inputs.device())?.to_dtype(inputs.dtype())?))
-    }
 }

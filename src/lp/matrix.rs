@@ -77,7 +77,11 @@ impl Matrix {
             Matrix::Dense(a) => {
                 let mut sum = vec![0.0; a.ncols()];
                 for (row, v) in a.rows().into_iter().zip(v).filter(|(_, v)| **v != 0.0) {
-                    sum.iter_mut().zip(row).for_each(|(s, a)| *s += a * v);
+                    // A slice where the memory allows: the compiler can then work on several entries at once.
+                    match row.to_slice() {
+                        Some(row) => sum.iter_mut().zip(row).for_each(|(s, a)| *s += a * v),
+                        None => sum.iter_mut().zip(row).for_each(|(s, a)| *s += a * v),
+                    }
                 }
                 sum
             }
@@ -113,19 +117,18 @@ impl Matrix {
 
     /// Euclidean length of each row, safe from overflow.
     pub(crate) fn row_sizes(&self) -> Vec<f64> {
-        let size = |values: &mut dyn Iterator<Item = f64>| {
-            let values: Vec<f64> = values.filter(|v| *v != 0.0).collect();
-            let most = values.iter().fold(0.0f64, |most, v| most.max(v.abs()));
+        fn size(values: impl Iterator<Item = f64> + Clone) -> f64 {
+            let most = values.clone().fold(0.0f64, |most, v| most.max(v.abs()));
             if most == 0.0 {
                 return 0.0;
             }
-            most * values.iter().map(|v| (v / most) * (v / most)).sum::<f64>().sqrt()
-        };
+            most * values.map(|v| (v / most) * (v / most)).sum::<f64>().sqrt()
+        }
         match self {
-            Matrix::Dense(a) => a.rows().into_iter().map(|row| size(&mut row.iter().copied())).collect(),
-            Matrix::Structured(a) => {
-                (0..a.rows()).map(|i| size(&mut a.nonzeros(i).map(|(_, v)| v))).collect()
-            }
+            Matrix::Dense(a) => a.rows().into_iter().map(|row| size(row.iter().copied())).collect(),
+            Matrix::Structured(a) => (0..a.rows())
+                .map(|i| size(a.nonzeros(i).map(|(_, v)| v).collect::<Vec<_>>().into_iter()))
+                .collect(),
         }
     }
 

@@ -136,6 +136,13 @@ impl Scaled {
 /// ```
 fn column_units(lp: &Lp) -> Vec<f64> {
     let (m, n) = (lp.m() + lp.b_eq.len(), lp.n());
+    let (mut least, mut most) = (f64::INFINITY, 0.0f64);
+    for matrix in [&lp.A, &lp.A_eq] {
+        matrix.each(|_, _, v| (least, most) = (least.min(v.abs()), most.max(v.abs())));
+    }
+    if most <= FINE * least {
+        return vec![1.0; n];
+    }
     let mut entries: Vec<(usize, usize, f64)> = Vec::new();
     lp.A.each(|i, j, v| entries.push((i, j, v.abs().log2())));
     lp.A_eq.each(|i, j, v| entries.push((lp.m() + i, j, v.abs().log2())));

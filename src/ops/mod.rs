@@ -8,6 +8,7 @@
 //! | [`block`] | [`conv_block`]: convolution, batch norm, ReLU and max pooling at once | every result between them costs three passes in candle's backward |
 //! | [`activation`] | [`relu`], [`mish`] | gradient 1 at 0; overflow |
 //! | [`linear`](mod@linear) | [`linear()`]: a whole layer as one operation | copies and broadcasts in backward |
+//! | `known` | what was computed on the host, with its gradient | three passes over every score |
 //! | [`backward`](mod@backward) | [`backward()`]: gradients of parameters without copies | two copies each, and threads that spin |
 //! | [`optimiser`] | [`adam_step`], [`sgd_step`] | a dozen tensors per parameter; no momentum |
 //!
@@ -20,6 +21,7 @@ pub mod backward;
 pub mod block;
 pub mod conv;
 mod host;
+mod known;
 pub mod linear;
 pub mod norm;
 pub mod optimiser;
@@ -31,6 +33,7 @@ pub use activation::{mish, relu};
 pub use backward::backward;
 pub use block::conv_block;
 pub use conv::conv2d;
+pub(crate) use known::known;
 pub use linear::linear;
 pub use norm::{batch_norm, batch_norm_relu};
 pub use optimiser::{AdamStep, SgdStep, adam_step, sgd_step};
