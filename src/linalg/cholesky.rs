@@ -11,8 +11,8 @@ use crate::error::{Error, Result, ensure_shape};
 /// ```text
 /// L_ij = (H_ij − Σ_{k<j} L_ik L_jk) / L_jj,        L_ii² = H_ii − Σ_{k<i} L_ik² = pivot i
 /// ```
-/// In blocks: the products of a block with all that lies below it are one matrix product. Cost: n³/6 multiplications to
-/// factor, n² to solve. Checked by `tests/lp/algebra.rs`.
+/// In blocks: the products of a block with all that lies below it are one matrix product, left out where it is zero. Cost:
+/// n³/6 multiplications to factor, n² to solve. Checked by `tests/lp/algebra.rs`.
 #[derive(Clone, Debug)]
 pub struct Cholesky {
     /// (n, n) L; what lies above the diagonal means nothing.
@@ -60,6 +60,9 @@ impl Cholesky {
                 let first = end - start + k * BLOCK;
                 let rows = panel.slice(s![first.., ..]);
                 let own = panel.slice(s![first..first + block.ncols(), ..]);
+                if own.iter().all(|v| *v == 0.0) {
+                    return;
+                }
                 general_mat_mul(-1.0, &rows, &own.t(), 1.0, &mut block.slice_mut(s![first.., ..]));
             };
             if n - end < WORTH_SPLITTING {
@@ -112,6 +115,10 @@ fn factor_panel(panel: &mut ArrayViewMut2<f64>, least: f64) -> Result<f64, f64> 
     let mut rows: Vec<&mut [f64]> = panel.rows_mut().into_iter().filter_map(|row| row.into_slice()).collect();
     let below = rows.split_off(width.min(rows.len()));
     let solve = |row: &mut [f64], top: &[Vec<f64>]| {
+        // Rows that share no entry with the block are common in Hessians of programs with few entries.
+        if row[..top.len()].iter().all(|v| *v == 0.0) {
+            return;
+        }
         for (j, above) in top.iter().enumerate() {
             row[j] = (row[j] - dot(&row[..j], &above[..j])) / above[j];
         }

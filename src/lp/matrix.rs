@@ -115,6 +115,14 @@ impl Matrix {
         }
     }
 
+    /// Whether a row has no entry but zeros.
+    pub(crate) fn row_is_empty(&self, i: usize) -> bool {
+        match self {
+            Matrix::Dense(a) => a.row(i).iter().all(|v| *v == 0.0),
+            Matrix::Structured(a) => a.nonzeros(i).next().is_none(),
+        }
+    }
+
     /// Euclidean length of each row, safe from overflow.
     pub(crate) fn row_sizes(&self) -> Vec<f64> {
         fn size(values: impl Iterator<Item = f64> + Clone) -> f64 {

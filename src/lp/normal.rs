@@ -44,29 +44,8 @@ enum Kind {
 
 impl Normal {
     pub fn factor(lp: &Lp, weights: &[f64], shift: Shift) -> Result<Normal> {
-        let (trace, attempt) = match &lp.A {
-            Matrix::Structured(a) if a.border() + lp.A_eq.rows() <= 2 * MOST_FULL => {
-                let parts = Parts::of(a, weights, &lp.A_eq);
-                let trace = parts.trace();
-                let attempt: Box<dyn Fn(f64, f64) -> Option<Kind>> =
-                    Box::new(move |delta, least| Bordered::above(&parts, delta, least).map(Kind::Bordered));
-                (trace, attempt)
-            }
-            _ => {
-                let n = lp.n();
-                let mut h = Array2::zeros((n, n));
-                add_rows(&mut h, &lp.A, weights);
-                add_rows(&mut h, &lp.A_eq, &vec![1.0; lp.A_eq.rows()]);
-                let trace = h.diag().sum();
-                let attempt: Box<dyn Fn(f64, f64) -> Option<Kind>> = Box::new(move |delta, least| {
-                    let mut h = h.clone();
-                    h.diag_mut().iter_mut().for_each(|d| *d += delta);
-                    Cholesky::above(h, least).ok().map(Kind::Dense)
-                });
-                (trace, attempt)
-            }
-        };
-        let mean = trace / lp.n() as f64;
+        let mut system = System::of(lp, weights);
+        let mean = system.trace() / lp.n() as f64;
         let shifts = match shift {
             Shift::Always(delta) => vec![(delta, 0.0)],
             Shift::IfSingular => {
@@ -75,9 +54,9 @@ impl Normal {
                 vec![(0.0, LEAST_PIVOT * mean), (delta, 0.0), (1e3 * delta, 0.0), (1e6 * delta, 0.0)]
             }
         };
-        let found = shifts
-            .into_iter()
-            .find_map(|(delta, least)| attempt(delta, least).map(|kind| Normal { kind, delta }));
+        let found = shifts.into_iter().find_map(|(delta, least)| {
+            system.factor(lp, weights, delta, least).map(|kind| Normal { kind, delta })
+        });
         found.ok_or_else(|| {
             let hint = "the Hessian is not positive definite; scale the rows of A, or add to its diagonal";
             let (solver, hint) = ("factor of the Hessian".to_string(), hint.to_string());
@@ -96,6 +75,50 @@ impl Normal {
             Kind::Bordered(factor) => Ok(factor.solve(rhs)),
         }
     }
+}
+
+/// What is to be factored.
+enum System {
+    /// The Hessian, until a factor takes its memory; made anew for another attempt.
+    Dense(Option<Array2<f64>>),
+    Bordered(Parts),
+}
+
+impl System {
+    fn of(lp: &Lp, weights: &[f64]) -> System {
+        match &lp.A {
+            Matrix::Structured(a) if a.border() + lp.A_eq.rows() <= 2 * MOST_FULL => {
+                System::Bordered(Parts::of(a, weights, &lp.A_eq))
+            }
+            _ => System::Dense(Some(hessian(lp, weights))),
+        }
+    }
+
+    fn trace(&self) -> f64 {
+        match self {
+            System::Dense(h) => h.as_ref().map_or(0.0, |h| h.diag().sum()),
+            System::Bordered(parts) => parts.trace(),
+        }
+    }
+
+    fn factor(&mut self, lp: &Lp, weights: &[f64], delta: f64, least: f64) -> Option<Kind> {
+        match self {
+            System::Dense(h) => {
+                let mut h = h.take().unwrap_or_else(|| hessian(lp, weights));
+                h.diag_mut().iter_mut().for_each(|d| *d += delta);
+                Cholesky::above(h, least).ok().map(Kind::Dense)
+            }
+            System::Bordered(parts) => Bordered::above(parts, delta, least).map(Kind::Bordered),
+        }
+    }
+}
+
+/// Aᵀ diag(w) A + A_eqᵀ A_eq, at least its lower half.
+fn hessian(lp: &Lp, weights: &[f64]) -> Array2<f64> {
+    let mut h = Array2::zeros((lp.n(), lp.n()));
+    add_rows(&mut h, &lp.A, weights);
+    add_rows(&mut h, &lp.A_eq, &vec![1.0; lp.A_eq.rows()]);
+    h
 }
 
 /// Rows with fewer entries than this share of the columns are added entry by entry.

@@ -46,8 +46,10 @@ impl Scaled {
         }
         let divide = |matrix: &mut Matrix, bounds: &mut [f64]| {
             let units: Vec<f64> = matrix.row_sizes().into_iter().map(power_of_two).collect();
-            matrix.divide_rows(&units);
-            bounds.iter_mut().zip(&units).for_each(|(b, unit)| *b /= unit);
+            if units.iter().any(|unit| *unit != 1.0) {
+                matrix.divide_rows(&units);
+                bounds.iter_mut().zip(&units).for_each(|(b, unit)| *b /= unit);
+            }
             units
         };
         let rows = divide(&mut lp.A, &mut lp.b);
@@ -116,14 +118,13 @@ impl Scaled {
     /// The first row without an entry that contradicts its bound, as multipliers that show it.
     pub fn contradiction(&self) -> Option<Multipliers> {
         let mut proof = Multipliers::none(&self.lp);
-        let empty = |sizes: Vec<f64>| move |i: &usize| sizes[*i] == 0.0;
-        let row = (0..self.lp.m()).filter(|i| self.lp.b[*i] < 0.0).find(empty(self.lp.A.row_sizes()));
+        let row = (0..self.lp.m()).find(|i| self.lp.b[*i] < 0.0 && self.lp.A.row_is_empty(*i));
         if let Some(i) = row {
             proof.v[i] = 1.0;
             return Some(proof);
         }
-        let equal = 0..self.lp.b_eq.len();
-        let row = equal.filter(|i| self.lp.b_eq[*i] != 0.0).find(empty(self.lp.A_eq.row_sizes()))?;
+        let mut equal = 0..self.lp.b_eq.len();
+        let row = equal.find(|i| self.lp.b_eq[*i] != 0.0 && self.lp.A_eq.row_is_empty(*i))?;
         proof.v_eq[row] = -self.lp.b_eq[row].signum();
         Some(proof)
     }
@@ -138,7 +139,15 @@ fn column_units(lp: &Lp) -> Vec<f64> {
     let (m, n) = (lp.m() + lp.b_eq.len(), lp.n());
     let (mut least, mut most) = (f64::INFINITY, 0.0f64);
     for matrix in [&lp.A, &lp.A_eq] {
-        matrix.each(|_, _, v| (least, most) = (least.min(v.abs()), most.max(v.abs())));
+        let mut look = |v: f64| {
+            if v != 0.0 {
+                (least, most) = (least.min(v.abs()), most.max(v.abs()));
+            }
+        };
+        match matrix {
+            Matrix::Dense(a) => a.iter().for_each(|v| look(*v)),
+            Matrix::Structured(_) => matrix.each(|_, _, v| look(v)),
+        }
     }
     if most <= FINE * least {
         return vec![1.0; n];
