@@ -73,6 +73,10 @@ pub struct LpState {
     pub(super) violation: f64,
     /// The last two minima for other ε, to extrapolate from.
     pub(super) before: Option<(f64, Vec<f64>)>,
+    /// The penalty at the point where the last step ended.
+    pub(super) here: Option<Here>,
+    /// Rows of the last Hessian, and whether it was regular.
+    pub(super) factored: Option<(Vec<f64>, bool)>,
     pub(super) end: Option<End>,
 }
 
@@ -120,6 +124,8 @@ impl NewtonLp {
             still: false,
             violation: f64::INFINITY,
             before: None,
+            here: None,
+            factored: None,
             end,
             problem,
         }
@@ -169,7 +175,8 @@ impl NewtonLp {
     fn advance(&self, state: &mut LpState) -> Result<()> {
         while state.end.is_none() {
             let problem = state.problem.clone();
-            let here = Here::at(&problem.lp, &state.y, state.epsilon, &state.moved);
+            let at = || Here::at(&problem.lp, &state.y, state.epsilon, &state.moved);
+            let here = state.here.take().unwrap_or_else(at);
             let wanted = INSIDE * self.tolerance * state.epsilon * length(&problem.lp.c).max(1.0);
             if here.size <= wanted.max(here.floor) || state.still {
                 match state.outer {
@@ -184,6 +191,7 @@ impl NewtonLp {
                 continue;
             }
             let (d, lasting) = here.directions(&problem.lp)?;
+            state.factored = Some((super::step(&here.r), lasting.is_none()));
             if let Some(d) = lasting.and_then(|d| descent(&problem.lp, &d)) {
                 state.end = Some(End::Descent(d));
                 return Ok(());
@@ -215,14 +223,14 @@ impl NewtonLp {
         let lp = &state.problem.lp;
         let here = Here::at(lp, &state.y, state.epsilon, &state.moved);
         // |∇g| / ε is the imbalance of the dual, so a larger gradient cannot pass.
-        if here.size > self.tolerance * state.epsilon * length(&lp.c).max(1.0) {
-            return;
+        if here.size <= self.tolerance * state.epsilon * length(&lp.c).max(1.0) {
+            let dual = here.multipliers(state.epsilon);
+            if Certificate::of(&state.problem, &state.y, &dual).holds(self.tolerance) {
+                state.dual = dual;
+                state.end = Some(End::Optimal);
+            }
         }
-        let dual = here.multipliers(state.epsilon);
-        if Certificate::of(&state.problem, &state.y, &dual).holds(self.tolerance) {
-            state.dual = dual;
-            state.end = Some(End::Optimal);
-        }
+        state.here = Some(here);
     }
 
     fn augmented_round(&self, state: &mut LpState, here: &Here) {
@@ -359,14 +367,16 @@ impl LpState {
         if active.len() + lp.b_eq.len() != lp.n() {
             return true;
         }
-        let sizes = lp.A.row_sizes();
         let touching =
-            |(j, (a, b)): (usize, (f64, &f64))| sizes[j] > 0.0 && a - b > -ACTIVE * (1.0 + b.abs());
+            |(j, (a, b)): (usize, (f64, &f64))| a - b > -ACTIVE * (1.0 + b.abs()) && !lp.A.row_is_empty(j);
         let touched =
             lp.A.times(&self.y).into_iter().zip(&lp.b).enumerate().filter(|row| touching(*row)).count();
         let mut weights = vec![0.0; lp.m()];
         active.iter().for_each(|j| weights[*j] = 1.0);
-        let regular = Normal::factor(lp, &weights, Shift::IfSingular).is_ok_and(|factor| factor.regular());
+        let regular = match &self.factored {
+            Some((rows, regular)) if *rows == weights => *regular,
+            _ => Normal::factor(lp, &weights, Shift::IfSingular).is_ok_and(|factor| factor.regular()),
+        };
         touched != active.len() || !regular
     }
 

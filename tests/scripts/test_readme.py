@@ -61,6 +61,9 @@ def test_the_ratios_of_the_speed_table_are_the_records():
         "smooth threshold": ("threshold", "threshold"),
         "training step with an implicit": ("ico-step", "ico-step-mlp-adjoint"),
         "the same with 50": ("ico-step", "ico-step-mlp-adjoint-50"),
+        "AUC program": ("lp-auc", "lp-auc"),
+        "linear program, 60": ("lp-dense", "lp-dense"),
+        "AUC loss": ("auc-loss", "auc-loss"),
         "a chart": ("figure", "figure-svg"),
         "drawing": ("critters", "critters"),
     }
