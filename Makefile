@@ -19,7 +19,7 @@ ROOT_FLAG := $(if $(filter 0,$(shell id -u)),--allow-root)
 help:
 	@echo "make lab          JupyterLab on the notebooks, with the kernel ready (first time 20 minutes, then seconds)"
 	@echo "make figures      every notebook headless: figures/, tables/, executed notebooks; NAME=tour-1 exports one figure"
-	@echo "make test         everything CI runs (about 8 minutes, 35 on a new machine)"
+	@echo "make test         everything CI runs (about 14 minutes, 40 on a new machine)"
 	@echo "make book         the book with the notebooks in it, served on this machine"
 	@echo "make bench        our times beside those of the peers; ROW=kernel runs one row"
 	@echo "make experiments  the multi-seed studies (hours); ROW=name runs one, SHARD=i/n a part of it"

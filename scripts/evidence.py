@@ -16,7 +16,8 @@ import book
 from kernel import ROOT
 
 PASSED = ROOT / "target" / "evidence-library.json"
-PYTEST = ROOT / "target" / "evidence-pytest.xml"
+# Reports of pytest, by stage.
+REPORTS = {stage: ROOT / "target" / f"evidence-{stage}.xml" for stage in ("scripts", "kernel")}
 
 RUNNING = re.compile(r"^\s*Running (?:unittests )?(?P<file>\S+) \(")
 DOC = re.compile(r"^\s*Doc-tests ")
@@ -94,9 +95,10 @@ def library(command: list[str]) -> int:
 
 def check() -> int:
     passed = set()
-    for file, read in ((PASSED, lambda text: set(json.loads(text))), (PYTEST, passed_in_pytest)):
+    reports = [(report, passed_in_pytest) for report in REPORTS.values()]
+    for file, read in [(PASSED, lambda text: set(json.loads(text))), *reports]:
         if not file.is_file():
-            print(f"{file.relative_to(ROOT)} is missing; run the stages library and kernel first")
+            print(f"{file.relative_to(ROOT)} is missing; run the stages library, scripts and kernel first")
             return 1
         passed |= read(file.read_text(encoding="utf-8"))
     wrong = problems(ROOT, passed)

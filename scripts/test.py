@@ -12,7 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import kernel
 from kernel import ROOT
-from evidence import PYTEST as REPORT
+from evidence import REPORTS
 from notebook import TEST_OUTPUT
 
 TRIPLE = kernel.host_triple(kernel.real_tool("rustc"))
@@ -29,8 +29,8 @@ STAGES = {
     "library": ([*EVIDENCE, "library", "cargo", "test", "--no-fail-fast", HERE], {**SHARED, "LASTLAYER_EXPORT": ""}),
     "export": (["cargo", "test", "-q", "--release", "-p", "lastlayer-export"], {}),
     "export-clippy": (["cargo", "clippy", "-q", "--release", "-p", "lastlayer-export", "--", "-D", "warnings"], {}),
-    "scripts": ([*PYTEST, "tests/scripts", "tests/book"], {}),
-    "kernel": ([*PYTEST, f"--junitxml={REPORT}", "tests/kernel"], {}),
+    "scripts": ([*PYTEST, f"--junitxml={REPORTS['scripts']}", "tests/scripts", "tests/book"], {}),
+    "kernel": ([*PYTEST, f"--junitxml={REPORTS['kernel']}", "tests/kernel"], {}),
     "evidence": ([*EVIDENCE, "check"], {}),
     "notebooks": ([sys.executable, "scripts/notebook.py", "test"], {}),
     "book": ([sys.executable, "scripts/book.py", "build"], {"LASTLAYER_FIGURES": str(TEST_OUTPUT / "figures")}),
