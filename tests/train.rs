@@ -534,17 +534,15 @@ fn several_losses_add_up() {
     let [one, two] = [net(3), net(3)];
     let trainer = Trainer::sgd(0.1, 0.0).batch(50).silent();
     let loss = |net: &SplitNet, b: &Batch| cross_entropy(&net.forward(&b.x, b.pass())?, &b.y);
-    trainer.fit(&one, &data, |b| Ok(Step::new((loss(&one, b)? * 3.0)?))).unwrap();
+    // Twice a gradient is the gradient added to itself to the last bit, also in single precision.
+    trainer.fit(&one, &data, |b| Ok(Step::new((loss(&one, b)? * 2.0)?))).unwrap();
     trainer
         .fit(&two, &data, |b| {
             let loss = loss(&two, b)?;
-            Ok(Step::sum(vec![loss.clone(), (loss * 2.0)?]))
+            Ok(Step::sum(vec![loss.clone(), loss]))
         })
         .unwrap();
-    // Three times a gradient and the sum of one and two of it round differently in single precision.
-    for (a, b) in state(&one).iter().zip(state(&two)) {
-        assert!((a - b).abs() <= 1e-6, "{a} and {b}");
-    }
+    close(&state(&one), &state(&two));
 }
 
 #[test]
