@@ -121,6 +121,21 @@ def lp_f():
     study("lp-f", "--threads", "2", *parts())
 
 
+def foca_toy():
+    """Spread of two arcs in two features, end to end and against strangers, ten seeds (1 minute)."""
+    study("foca-toy", "--threads", "2", *parts())
+
+
+def foca_rates():
+    """Which learning rate suits plain training and FOCA, on validation images (4 minutes)."""
+    study("foca-rates", "--threads", "2", *parts())
+
+
+def foca_critters():
+    """Heads from a few samples, lengths and discriminants of features by method, five seeds (15 minutes)."""
+    study("foca-critters", "--threads", "2", *parts())
+
+
 def lp_growth():
     """How the time of an AUC loss grows with the number of pairs (1 minute)."""
     study("lp-growth")
@@ -139,6 +154,9 @@ ROWS = {
     "lp-classes": lp_classes,
     "lp-f": lp_f,
     "lp-growth": lp_growth,
+    "foca-toy": foca_toy,
+    "foca-rates": foca_rates,
+    "foca-critters": foca_critters,
 }
 
 

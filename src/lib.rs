@@ -20,6 +20,7 @@
 //! | [`loss`] | losses that are finite at any score |
 //! | [`rate`] | rates as constraints: thresholds as implicit functions, games, decoupled training |
 //! | [`lp`] | metrics as linear programs: Newton with certificates, layers, the same optima by sorting |
+//! | [`foca`] | features trained against random weak heads; heads in closed form, and what they tell of features |
 //! | [`train`] | [`Trainer`](train::Trainer): one loop for every method; checkpoints, jobs, studies |
 //! | [`metrics`] | exact rates, AUC, calibration and confusion, with intervals and tests |
 //! | [`check`](mod@check) | lines that compare your number with the true one |
@@ -36,6 +37,7 @@ pub mod distribution;
 pub mod error;
 pub mod figure;
 pub mod files;
+pub mod foca;
 pub mod kernel;
 pub mod linalg;
 pub mod loss;
@@ -68,6 +70,11 @@ pub mod prelude {
     pub use crate::distribution;
     pub use crate::error::{Error, Result};
     pub use crate::figure::*;
+    pub use crate::foca::{
+        self, Baseline, ClassRows, Features, Fisher, Fitted, Foca, Lda, LinearHead, PartialHeads, Spread,
+        Strangers, ThetaGrad, TwoClass, WeakFit, closest_pair, extractor, fisher_length, partial_heads,
+        prediction_distance, printed_length,
+    };
     pub use crate::kernel::{kernel_check, quick};
     pub use crate::loss::{bce_logits, bce_logits_each, cross_entropy, soft_cross_entropy, squared};
     pub use crate::lp::{

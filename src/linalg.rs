@@ -1,7 +1,9 @@
 //! Small dense solves in f64. Host: everything here works on lists of numbers, never on tensors.
 
 pub mod cholesky;
+pub mod eigen;
 pub mod least_squares;
+pub mod qr;
 
 use ndarray::{Array1, Array2};
 

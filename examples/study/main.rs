@@ -1,6 +1,7 @@
 //! The studies behind the committed records: `cargo run --example study -- ROW FOLDER`, called by `make experiments`. A
 //! study of many runs also takes `--shard i/n` and `--threads k`.
 
+mod foca;
 mod lp;
 mod rate;
 
@@ -27,10 +28,13 @@ fn main() -> Result<()> {
         ("lp-imbalance", words) => lp::imbalance(words)?,
         ("lp-classes", words) => lp::classes(words)?,
         ("lp-f", words) => lp::f_score(words)?,
+        ("foca-toy", words) => foca::toy(words)?,
+        ("foca-rates", words) => foca::rates(words)?,
+        ("foca-critters", words) => foca::partial(words)?,
         ("lp-growth", []) => Some(lp::growth()?),
         _ => {
             let rows = "measures, critters, networks, rate-features, lp-growth; and in parts: rate-gaussians, rate-critters, \
-                        rate-adult, lp-imbalance, lp-classes, lp-f";
+                        rate-adult, lp-imbalance, lp-classes, lp-f, foca-toy, foca-rates, foca-critters";
             return Err(Error::config("row", arguments.join(" "), rows));
         }
     };

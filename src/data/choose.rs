@@ -242,15 +242,20 @@ impl Batches {
         Ok(Batches { data: data.clone(), order, size, next: 0 })
     }
 
-    /// Batch number `i` of the epoch, from 0. Fails: `Config` if there are fewer.
-    pub fn get(&self, i: usize) -> Result<Dataset> {
+    /// The rows of the set that make up batch number `i` of the epoch, from 0. Fails: `Config` if there are fewer.
+    pub fn rows(&self, i: usize) -> Result<&[usize]> {
         let start = i.saturating_mul(self.size).min(self.order.len());
         let rows = &self.order[start..(start + self.size).min(self.order.len())];
         if rows.is_empty() {
             let last = self.order.len().div_ceil(self.size).saturating_sub(1);
             return Err(Error::config("number of a batch", i, format!("0 to {last}")));
         }
-        let batch = self.data.subset(rows)?;
+        Ok(rows)
+    }
+
+    /// Batch number `i` of the epoch, from 0. Fails: `Config` if there are fewer.
+    pub fn get(&self, i: usize) -> Result<Dataset> {
+        let batch = self.data.subset(self.rows(i)?)?;
         Ok(Dataset { x: batch.inputs()?, ..batch })
     }
 

@@ -20,6 +20,7 @@ use candle_core::{DType, Device, Tensor};
 
 use crate::error::{Error, Result, ensure_shape};
 use crate::numbers::all_finite;
+use crate::ops;
 
 pub use choose::Batches;
 
@@ -160,6 +161,45 @@ impl Dataset {
         numbers(&self.x)
     }
 
+    /// The same images in less detail: each square of `size` by `size` pixels becomes its mean, in [0, 1].
+    ///
+    /// Fails: `Shape` unless `x` holds images whose sides are multiples of `size`.
+    pub fn pooled(&self, size: usize) -> Result<Dataset> {
+        let what = format!("images of {} to be pooled", self.names.set);
+        let fits = match self.x.dims() {
+            [_, _, height, width] => size > 0 && height % size == 0 && width % size == 0,
+            _ => false,
+        };
+        if !fits {
+            let expected = format!("[n, channels, height, width], sides multiples of {size}");
+            return Err(Error::shape(what, expected, format!("{:?}", self.x.dims())));
+        }
+        // A piece at a time, so that the images are never all in memory as f32.
+        let mut pieces = Vec::new();
+        for start in (0..self.n()).step_by(PIECE) {
+            let piece = numbers(&self.x.narrow(0, start, PIECE.min(self.n() - start))?)?;
+            pieces.push(ops::avg_pool2d(&piece, size, size)?);
+        }
+        Ok(Dataset { x: Tensor::cat(&pieces, 0)?, ..self.clone() })
+    }
+
+    /// Inputs less the mean input of `on`, over the standard deviation of what is left there: give the training set.
+    ///
+    /// Contrasts between coordinates stay as they are, since all are divided by one number. Host: that number. Fails: `Shape`
+    /// unless samples have one shape, `Data` if all samples of `on` are equal.
+    pub fn centred(&self, on: &Dataset) -> Result<Dataset> {
+        ensure_shape("samples to be centred", &on.x.dims()[1..], &self.x.dims()[1..])?;
+        let theirs = on.inputs()?;
+        let mean = theirs.mean_keepdim(0)?;
+        let square = theirs.broadcast_sub(&mean)?.sqr()?.mean_all()?;
+        let scale = square.to_dtype(DType::F64)?.to_scalar::<f64>()?.sqrt();
+        if scale == 0.0 {
+            return Err(Error::data(&on.names.set, "all samples are equal, so nothing is left when centred"));
+        }
+        let x = (self.inputs()?.broadcast_sub(&mean)? / scale)?;
+        Ok(Dataset { x, ..self.clone() })
+    }
+
     /// Labels as numbers. Host: n integers.
     pub fn labels(&self) -> Result<Vec<u32>> {
         Ok(self.y.to_vec1()?)
@@ -202,6 +242,9 @@ impl Dataset {
         })
     }
 }
+
+/// Images that are pooled at once.
+const PIECE: usize = 1024;
 
 /// Bytes of images as f32 in [0, 1], other numbers as they are.
 pub(crate) fn numbers(x: &Tensor) -> Result<Tensor> {

@@ -1,7 +1,7 @@
 //! Cholesky factors of symmetric positive definite matrices, with a report of the least pivot.
 
 use ndarray::linalg::general_mat_mul;
-use ndarray::{Array2, ArrayViewMut2, Axis, s};
+use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
 use rayon::prelude::*;
 
 use crate::error::{Error, Result, ensure_shape};
@@ -98,6 +98,35 @@ impl Cholesky {
         Ok(x)
     }
 
+    /// Solution of L Lᵀ X = B, all columns of B at once.
+    ///
+    /// Fails: `Shape` unless B has a row per row of L.
+    pub fn solve_matrix(&self, b: &Array2<f64>) -> Result<Array2<f64>> {
+        let n = self.lower.nrows();
+        ensure_shape("right side of a Cholesky solve", n, b.nrows())?;
+        let mut x = b.as_standard_layout().into_owned();
+        let (lower, ends) = (&self.lower, |start: usize| (start + BLOCK).min(n));
+        // A block of rows at once: what the rows before it, or behind it, contribute is one matrix product.
+        for start in (0..n).step_by(BLOCK) {
+            let (known, mut rest) = x.view_mut().split_at(Axis(0), start);
+            let mut block = rest.slice_mut(s![..ends(start) - start, ..]);
+            if start > 0 {
+                general_mat_mul(-1.0, &lower.slice(s![start..ends(start), ..start]), &known, 1.0, &mut block);
+            }
+            forward(&lower.slice(s![start..ends(start), start..ends(start)]), &mut block);
+        }
+        for start in (0..n).step_by(BLOCK).rev() {
+            let (mut rest, known) = x.view_mut().split_at(Axis(0), ends(start));
+            let mut block = rest.slice_mut(s![start.., ..]);
+            if ends(start) < n {
+                let below = lower.slice(s![ends(start).., start..ends(start)]);
+                general_mat_mul(-1.0, &below.t(), &known, 1.0, &mut block);
+            }
+            backward(&lower.slice(s![start..ends(start), start..ends(start)]), &mut block);
+        }
+        Ok(x)
+    }
+
     /// Shows the size and the least pivot.
     pub fn evcxr_display(&self) {
         let (n, pivot) = (self.lower.nrows(), self.least_pivot);
@@ -106,15 +135,42 @@ impl Cholesky {
     }
 }
 
+/// Solution of L X = B, in the place of B.
+fn forward(lower: &ArrayView2<f64>, b: &mut ArrayViewMut2<f64>) {
+    let mut rows: Vec<&mut [f64]> = b.rows_mut().into_iter().filter_map(|row| row.into_slice()).collect();
+    for (i, l) in lower.rows().into_iter().enumerate() {
+        let (known, rest) = rows.split_at_mut(i);
+        let Some(row) = rest.first_mut() else { continue };
+        known.iter().zip(l).for_each(|(known, l)| subtract(row, *l, known));
+        row.iter_mut().for_each(|v| *v /= l[i]);
+    }
+}
+
+/// Solution of Lᵀ X = B, in the place of B.
+fn backward(lower: &ArrayView2<f64>, b: &mut ArrayViewMut2<f64>) {
+    let mut rows: Vec<&mut [f64]> = b.rows_mut().into_iter().filter_map(|row| row.into_slice()).collect();
+    for (i, l) in lower.rows().into_iter().enumerate().rev() {
+        let (above, rest) = rows.split_at_mut(i);
+        let Some(row) = rest.first_mut() else { continue };
+        row.iter_mut().for_each(|v| *v /= l[i]);
+        above.iter_mut().zip(l).for_each(|(above, l)| subtract(above, *l, row));
+    }
+}
+
+/// a ← a − factor b.
+fn subtract(a: &mut [f64], factor: f64, b: &[f64]) {
+    a.iter_mut().zip(b).for_each(|(a, b)| *a -= factor * b);
+}
+
 /// Factors the square top of a panel and solves the rest of it; its least pivot, or the first that is too small.
 fn factor_panel(panel: &mut ArrayViewMut2<f64>, least: f64) -> Result<f64, f64> {
     let width = panel.ncols();
     // Rows of the top that are done, together, so that the rows below can be solved against them.
-    let mut top: Vec<Vec<f64>> = Vec::with_capacity(width);
+    let mut top: Vec<&[f64]> = Vec::with_capacity(width);
     let mut least_pivot = f64::INFINITY;
     let mut rows: Vec<&mut [f64]> = panel.rows_mut().into_iter().filter_map(|row| row.into_slice()).collect();
     let below = rows.split_off(width.min(rows.len()));
-    let solve = |row: &mut [f64], top: &[Vec<f64>]| {
+    let solve = |row: &mut [f64], top: &[&[f64]]| {
         // Rows that share no entry with the block are common in Hessians of programs with few entries.
         if row[..top.len()].iter().all(|v| *v == 0.0) {
             return;
@@ -132,7 +188,7 @@ fn factor_panel(panel: &mut ArrayViewMut2<f64>, least: f64) -> Result<f64, f64> 
         }
         least_pivot = least_pivot.min(pivot);
         row[i] = pivot.sqrt();
-        top.push(row[..=i].to_vec());
+        top.push(&row[..=i]);
     }
     if below.len() < WORTH_SPLITTING {
         below.into_iter().for_each(|row| solve(row, &top));

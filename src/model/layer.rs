@@ -47,6 +47,12 @@ pub enum Layer {
     },
     /// Vectors scaled to length 1.
     UnitNorm,
+    /// Vectors scaled to a root mean square of 1, which is length √d.
+    RmsNorm,
+    /// Vectors longer than the radius scaled down to it.
+    Ball {
+        radius: f64,
+    },
     /// Layers one after the other.
     Chain(Vec<Named>),
     /// relu(main(x) + shortcut(x)); an empty shortcut is x itself.
@@ -202,9 +208,15 @@ impl Layer {
                     Ok((x + noise)?)
                 }
             },
-            Layer::UnitNorm => {
-                let length = (x.sqr()?.sum_keepdim(D::Minus1)? + SHORTEST * SHORTEST)?.sqrt()?;
-                Ok(x.broadcast_div(&length)?)
+            Layer::UnitNorm => Ok(x.broadcast_div(&lengths(x)?)?),
+            Layer::RmsNorm => {
+                let d = *x.dims().last().unwrap_or(&1) as f64;
+                Ok((x.broadcast_div(&lengths(x)?)? * d.sqrt())?)
+            }
+            Layer::Ball { radius } => {
+                // The larger of length and radius.
+                let bound = (ops::relu(&(lengths(x)? - *radius)?)? + *radius)?;
+                Ok((x.broadcast_div(&bound)? * *radius)?)
             }
             Layer::Chain(layers) => forward(layers, path, x, weights),
             Layer::Residual { main, shortcut } => {
@@ -281,10 +293,19 @@ impl Layer {
             Layer::Flatten => Ok(vec![shape.iter().product()]),
             Layer::Dropout { rate } if !(0.0..1.0).contains(rate) => refuse("rate", *rate, "from 0, below 1"),
             Layer::Noise { sd } if !(*sd >= 0.0 && sd.is_finite()) => refuse("sd", *sd, "0 or more"),
-            Layer::UnitNorm if shape.len() != 1 => Err(misfit("a vector; add Flatten before it")),
-            Layer::Relu | Layer::Mish | Layer::Dropout { .. } | Layer::Noise { .. } | Layer::UnitNorm => {
-                Ok(shape.to_vec())
+            Layer::UnitNorm | Layer::RmsNorm | Layer::Ball { .. } if shape.len() != 1 => {
+                Err(misfit("a vector; add Flatten before it"))
             }
+            Layer::Ball { radius } if !(*radius > 0.0 && radius.is_finite()) => {
+                refuse("radius", *radius, "above 0")
+            }
+            Layer::Relu
+            | Layer::Mish
+            | Layer::Dropout { .. }
+            | Layer::Noise { .. }
+            | Layer::UnitNorm
+            | Layer::RmsNorm
+            | Layer::Ball { .. } => Ok(shape.to_vec()),
             Layer::Chain(layers) => build(layers, path, shape, builder),
             Layer::Residual { main, shortcut } => {
                 let (through, past) =
@@ -300,6 +321,11 @@ impl Layer {
             }
         }
     }
+}
+
+/// (n, 1) Lengths of vectors, none of them zero.
+fn lengths(x: &Tensor) -> Result<Tensor> {
+    Ok((x.sqr()?.sum_keepdim(D::Minus1)? + SHORTEST * SHORTEST)?.sqrt()?)
 }
 
 /// Positions of a window along one side, if it fits at all.

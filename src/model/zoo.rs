@@ -27,6 +27,16 @@ pub fn mlp(widths: &[usize]) -> Result<Plan> {
     Ok(Plan { input: vec![*input], layers: layers.collect(), init: Init::Uniform })
 }
 
+/// Multi-layer perceptron on images, which it reads as vectors.
+///
+/// `mlp_on(&[3, 16, 16], &[256])` gives 256 features. Fails: as [`mlp`].
+pub fn mlp_on(input: &[usize], hidden: &[usize]) -> Result<Plan> {
+    let widths: Vec<usize> = [input.iter().product()].into_iter().chain(hidden.iter().copied()).collect();
+    let plan = mlp(&widths)?;
+    let layers = [named("flat", Layer::Flatten)].into_iter().chain(plan.layers).collect();
+    Ok(Plan { input: input.to_vec(), layers, ..plan })
+}
+
 /// Small convolutional net: per entry a 3×3 convolution, batch norm, ReLU and 2×2 max pooling; then the mean over the
 /// image.
 ///

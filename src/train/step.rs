@@ -149,6 +149,8 @@ pub struct Batch {
     pub a: Option<Tensor>,
     /// The same as a set, with its names.
     pub data: Dataset,
+    /// Where in the training set each sample comes from.
+    pub rows: Vec<usize>,
     /// Steps taken before this one.
     pub step: usize,
     pub epoch: usize,

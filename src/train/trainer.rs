@@ -251,7 +251,7 @@ impl Trainer {
                 batches = (epoch, Some(self.batches(data, epoch)?));
             }
             let Some(order) = &batches.1 else { break Stopped::Finished };
-            let batch = self.batch_of(order.get(place)?, state.step, epoch, total);
+            let batch = self.batch_of(order, place, (state.step, epoch, total))?;
             let rate = self.rate_at(state.step, epoch, total);
             let statistics = state.statistics()?;
             let taken = step(&batch).and_then(|step| state.apply(step, rate, self));
@@ -286,17 +286,24 @@ impl Trainer {
         }
     }
 
-    fn batch_of(&self, data: Dataset, step: usize, epoch: usize, total: usize) -> Batch {
-        Batch {
+    fn batch_of(
+        &self,
+        order: &Batches,
+        place: usize,
+        (step, epoch, total): (usize, usize, usize),
+    ) -> Result<Batch> {
+        let data = order.get(place)?;
+        Ok(Batch {
             x: data.x.clone(),
             y: data.y.clone(),
             a: data.a.clone(),
             data,
+            rows: order.rows(place)?.to_vec(),
             step,
             epoch,
             progress: step as f64 / total as f64,
             seed: self.seed.named("step").stream(step as u64),
-        }
+        })
     }
 
     fn rate_at(&self, step: usize, epoch: usize, total: usize) -> f64 {

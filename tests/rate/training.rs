@@ -55,6 +55,7 @@ fn batch(data: &Dataset, dtype: DType) -> Batch {
         y: data.y.clone(),
         a: data.a.clone(),
         data: data.clone(),
+        rows: (0..data.n()).collect(),
         step: 0,
         epoch: 0,
         progress: 0.0,

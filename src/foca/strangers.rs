@@ -1,0 +1,177 @@
+//! Algorithm 1: every step meets heads it has never seen.
+
+use std::collections::HashSet;
+
+use candle_core::{D, DType, Tensor};
+
+use super::features::{ClassRows, Features};
+use super::weak::WeakFit;
+use crate::data::Dataset;
+use crate::error::{Error, Result, ensure_shape};
+use crate::loss::{cross_entropy, squared};
+use crate::model::SplitNet;
+use crate::seed::Seed;
+use crate::train::{Batch, Step};
+
+/// Whether the backbone's gradient sees that the head depends on the features it was fitted to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum ThetaGrad {
+    /// No: the head is a constant, as in Algorithm 1. A semi-gradient.
+    #[default]
+    Fixed,
+    /// Yes: the gradient of the whole map from features to fit to loss.
+    Through,
+}
+
+/// Settings of training against strangers.
+///
+/// ```text
+/// Foca { k: 10, ..Foca::default() }.strangers(&train)?
+/// ```
+/// Checked by `tests/foca/training.rs`.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Foca {
+    /// Samples of each class that a head is fitted to.
+    pub k: usize,
+    /// How; the loss of the backbone is the same as that of the fit, without its penalty.
+    pub fit: WeakFit,
+    pub theta: ThetaGrad,
+    /// Heads per step, each fitted to samples of its own; the loss is the mean of theirs.
+    pub heads: usize,
+    /// Leaves the samples that a head was fitted to out of the batch that it judges.
+    pub disjoint: bool,
+    /// Lets a sample be drawn twice, so that k may exceed a class.
+    pub replacement: bool,
+}
+
+impl Default for Foca {
+    fn default() -> Foca {
+        Foca {
+            k: 10,
+            fit: WeakFit::RidgeSum(1.0),
+            theta: ThetaGrad::Fixed,
+            heads: 1,
+            disjoint: false,
+            replacement: false,
+        }
+    }
+}
+
+/// A training set with its rows by class, from which heads are drawn.
+#[derive(Clone, Debug)]
+pub struct Strangers {
+    pub foca: Foca,
+    data: Dataset,
+    rows: ClassRows,
+}
+
+impl Foca {
+    /// The strangers of a training set.
+    ///
+    /// Host: the labels. Fails: `Data` if a class has no sample, `Config` for k or heads that are zero or need more samples
+    /// than a class has, or a weight that cannot be.
+    pub fn strangers(self, data: &Dataset) -> Result<Strangers> {
+        if self.heads == 0 {
+            return Err(Error::config("heads per step", 0, "at least 1"));
+        }
+        self.fit.check()?;
+        let strangers =
+            Strangers { foca: self, data: data.clone(), rows: ClassRows::new(&data.labels()?, data.k())? };
+        strangers.draw(Seed::new(0))?;
+        Ok(strangers)
+    }
+
+    /// Loss of features under heads fitted to others.
+    ///
+    /// ```text
+    /// mean over heads and rows of ‖Wᵀz + b − e_y‖², or of the cross entropy
+    /// ```
+    /// Shapes: `others` (heads · n, d), one head's rows after the other's, with their classes; `z` (m, d), `y` (m) of an
+    /// integer dtype → scalar. The gradient in `z` is that of constant heads; that in `others` is zero if `theta` is
+    /// [`Fixed`](ThetaGrad::Fixed), and exact if it is [`Through`](ThetaGrad::Through). Host: `others`. Fails: `Shape`, and
+    /// as [`WeakFit::fit`].
+    pub fn loss(
+        &self,
+        others: &Tensor,
+        their_y: &[u32],
+        z: &Tensor,
+        y: &Tensor,
+        classes: usize,
+    ) -> Result<Tensor> {
+        let (rows, d) = (their_y.len() / self.heads.max(1), z.dim(D::Minus1)?);
+        if rows == 0 || rows * self.heads != their_y.len() {
+            let expected = format!("as many rows for each of {} heads", self.heads);
+            return Err(Error::shape("samples of weak heads", expected, their_y.len()));
+        }
+        ensure_shape("features of weak heads", &[their_y.len(), d][..], others.dims())?;
+        let own = |head: usize| Ok((others.narrow(0, head * rows, rows)?, &their_y[head * rows..][..rows]));
+        let own = (0..self.heads).map(own).collect::<Result<Vec<_>>>()?;
+        let features = own.iter().map(|(z, y)| Features::new(z, *y, classes)).collect::<Result<Vec<_>>>()?;
+        let fitted = self.fit.fit_all(&features)?;
+        let theta = fitted.into_iter().zip(&own).map(|(fitted, (z, _))| match self.theta {
+            ThetaGrad::Fixed => fitted.theta(&z.detach()),
+            ThetaGrad::Through => fitted.theta(z),
+        });
+        // All heads side by side: one product gives every score, and each sample comes once for every head.
+        let theta = Tensor::cat(&theta.collect::<Result<Vec<_>>>()?, 1)?;
+        let scores = z.matmul(&theta.narrow(0, 0, d)?)?.broadcast_add(&theta.narrow(0, d, 1)?)?;
+        let m = z.dim(0)?;
+        ensure_shape("labels of features", &[m][..], y.dims())?;
+        let scores = scores.reshape((m * self.heads, classes))?;
+        let y = y.unsqueeze(1)?.broadcast_as((m, self.heads))?.flatten_all()?;
+        if self.fit.is_ridge() {
+            Ok((squared(&scores, &one_hot(&y, classes, scores.dtype())?)? * classes as f64)?)
+        } else {
+            cross_entropy(&scores, &y)
+        }
+    }
+}
+
+/// (n, classes) One in the column of each label, zero elsewhere, on the labels' device.
+pub fn one_hot(y: &Tensor, classes: usize, dtype: DType) -> Result<Tensor> {
+    let columns = Tensor::arange(0u32, classes as u32, y.device())?;
+    Ok(y.to_dtype(DType::U32)?.unsqueeze(1)?.broadcast_eq(&columns.unsqueeze(0)?)?.to_dtype(dtype)?)
+}
+
+impl Strangers {
+    /// Rows for the heads of a step, one head's after the other's; no row serves two heads.
+    pub fn draw(&self, seed: Seed) -> Result<Vec<usize>> {
+        let Foca { k, heads, replacement, .. } = self.foca;
+        let pool = self.rows.draw(k.saturating_mul(heads), replacement, seed.named("strangers"))?;
+        let of_class = |class: usize, head: usize| pool[(class * heads + head) * k..][..k].to_vec();
+        Ok((0..heads)
+            .flat_map(|head| (0..self.data.k()).flat_map(move |class| of_class(class, head)))
+            .collect())
+    }
+
+    /// What the backbone minimises on a batch: its loss under heads that this step draws.
+    ///
+    /// Samples of the heads and of the batch pass through the backbone together, so that batch norm and dropout treat them
+    /// alike. The network's own head is left alone: fit one to all features when training is done, with
+    /// [`LinearHead::install`](super::LinearHead::install). Fails: as [`Foca::loss`].
+    pub fn step(&self, net: &SplitNet, batch: &Batch) -> Result<Step> {
+        let rows = self.draw(batch.seed)?;
+        let theirs = self.data.subset(&rows)?;
+        let z = net.features(&Tensor::cat(&[&theirs.inputs()?, &batch.x], 0)?, batch.pass())?;
+        let (others, mut z) = (z.narrow(0, 0, rows.len())?, z.narrow(0, rows.len(), batch.rows.len())?);
+        let mut y = batch.y.clone();
+        if self.foca.disjoint {
+            let drawn: HashSet<usize> = rows.into_iter().collect();
+            let left: Vec<u32> =
+                (0..).zip(&batch.rows).filter(|(_, row)| !drawn.contains(row)).map(|(i, _)| i).collect();
+            if left.is_empty() {
+                return Ok(Step::skip());
+            }
+            let left = Tensor::new(left, z.device())?;
+            (z, y) = (z.index_select(&left, 0)?, y.index_select(&left, 0)?);
+        }
+        let loss = self.foca.loss(&others, &theirs.labels()?, &z, &y, self.data.k())?;
+        Ok(Step::by_group(vec![("bottom", loss)]))
+    }
+
+    /// Shows the settings and the set.
+    pub fn evcxr_display(&self) {
+        let text = format!("{:?} on {}", self.foca, self.data.names.set);
+        evcxr_runtime::mime_type("text/plain").text(text);
+    }
+}
