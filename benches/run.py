@@ -208,6 +208,32 @@ def row_lp_dense():
     return {"lp-dense": (ours, peer)}, {"peer": "scipy.optimize.linprog, HiGHS", "value": same_value(said, 1e-8)}
 
 
+def row_foca_step():
+    """A step against strangers, against the end-to-end step of the same net with as many samples (1 minute)."""
+    env = {**os.environ, "RUSTFLAGS": kernel.rustflags(), "RAYON_NUM_THREADS": "2"}
+    rounds = [printed([*cargo_bench("foca"), "--", "step"], env) for _ in range(3)]
+    joint = [float(said["joint"]) for said in rounds]
+    names = {"fixed": "foca-step", "through": "foca-step-through", "four_heads": "foca-step-four-heads"}
+    timings = {row: ([float(said[name]) for said in rounds], joint) for name, row in names.items()}
+    config = {"peer": "cross entropy on the same net, batch n + m", "n": 120, "m": 128, "threads": 2, "type": "f32"}
+    return timings, config
+
+
+def row_ridge_head_small():
+    """A thousand ridge heads on 24 rows of 256 features, against scipy's Cholesky factors of the same dual form (1 minute)."""
+    return ridge_head("small")
+
+
+def row_ridge_head_large():
+    """A ridge head on 2 000 rows of 64 features, against scipy's Cholesky factor of the same primal form (1 minute)."""
+    return ridge_head("large")
+
+
+def ridge_head(size):
+    ours, peer, said = race("foca", arguments=[f"ridge-{size}"])
+    return {f"ridge-head-{size}": (ours, peer)}, {"peer": "numpy and scipy.linalg.cho_factor", "value": same_value(said, 1e-9)}
+
+
 ROWS = {
     "kernel": row_kernel,
     "figure": row_figure,
@@ -220,6 +246,9 @@ ROWS = {
     "lp-auc": row_lp_auc,
     "auc-loss": row_auc_loss,
     "lp-dense": row_lp_dense,
+    "foca-step": row_foca_step,
+    "ridge-head-small": row_ridge_head_small,
+    "ridge-head-large": row_ridge_head_large,
 }
 
 

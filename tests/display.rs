@@ -3,7 +3,7 @@
 use lastlayer::data::{self, critters, load, toy};
 use lastlayer::linalg::cholesky;
 use lastlayer::ops::running;
-use lastlayer::{figure, files, kernel, lp, metrics, model, progress, rate, record, seed, table, train};
+use lastlayer::{figure, files, foca, kernel, lp, metrics, model, progress, rate, record, seed, table, train};
 
 /// Fails to compile unless the type is `'static + Clone` and has `evcxr_display` without any trait in scope.
 macro_rules! displayed {
@@ -25,6 +25,16 @@ displayed!(
     data::Dataset,
     data::Parts,
     figure::Figure,
+    foca::ClassRows,
+    foca::Features,
+    foca::Fitted,
+    foca::Lda,
+    foca::LinearHead,
+    foca::PartialHead,
+    foca::PartialHeads,
+    foca::Spread,
+    foca::Strangers,
+    foca::TwoClass,
     files::Saved,
     kernel::Setup,
     load::ClassAttributes,
@@ -92,6 +102,7 @@ const PARTS: &[&str] = &[
     "At",
     "AucLoss",
     "Backward",
+    "Baseline",
     "Bars",
     "Batch",
     "Bin",
@@ -113,7 +124,9 @@ const PARTS: &[&str] = &[
     "Evidence",
     "ExportKeys",
     "FLink",
+    "Fisher",
     "Fixed",
+    "Foca",
     "Group",
     "Image",
     "ImageFolder",
@@ -157,8 +170,10 @@ const PARTS: &[&str] = &[
     "SweepRun",
     "TensorFile",
     "Term",
+    "ThetaGrad",
     "ThresholdPolicy",
     "Turns",
+    "WeakFit",
     "Within",
 ];
 

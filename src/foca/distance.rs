@@ -20,13 +20,6 @@ pub enum Fisher {
     Observed,
 }
 
-impl Fisher {
-    /// Shows the name.
-    pub fn evcxr_display(&self) {
-        evcxr_runtime::mime_type("text/plain").text(format!("{self:?}"));
-    }
-}
-
 /// Length of the straight line from one softmax head to another, in the Fisher metric on these features.
 ///
 /// ```text

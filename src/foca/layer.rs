@@ -1,6 +1,6 @@
 //! Between host and device: features read from a network, heads as tensors that know where they came from.
 
-use candle_core::Tensor;
+use candle_core::{Tensor, Var};
 use ndarray::{Array2, Axis, concatenate, s};
 
 use super::features::Features;
@@ -51,30 +51,42 @@ impl LinearHead {
         concatenate(Axis(0), &[self.w.view(), b]).map_err(|e| Error::shape("head", "a bias per class", e))
     }
 
+    /// The head of a network, which must be linear with a bias. Host: its numbers.
+    ///
+    /// Fails: `Config` for a network with another kind of head.
+    pub fn of(net: &SplitNet) -> Result<LinearHead> {
+        let (weight, bias) = linear(net)?;
+        let (classes, d) = weight.dims2()?;
+        let w = array(&weight.t()?, (d, classes))?;
+        Ok(LinearHead { w, b: bias.numbers()?.iter().copied().collect() })
+    }
+
     /// Makes this the head of a network, whose own must be linear with a bias.
     ///
     /// Fails: `Config` for a network with another kind of head, `Shape` unless widths agree; then nothing has changed.
     pub fn install(&self, net: &SplitNet) -> Result<()> {
-        let [(name, Layer::Linear { bias: true, .. })] = &net.head.plan().layers[..] else {
-            let got = format!("{:?}", net.head.plan().layers);
-            return Err(Error::config("head of the network", got, "one linear layer with a bias"));
-        };
-        let prefix = if name.is_empty() { String::new() } else { format!("{name}.") };
-        let parameters = net.head.parameters();
-        let var = |part: &str| {
-            let name = format!("{prefix}{part}");
-            parameters.get(&name).ok_or_else(|| Error::config("parameter of the head", name, "there"))
-        };
-        let (weight, bias) = (var("weight")?, var("bias")?);
+        let (weight, bias) = linear(net)?;
         let (d, classes) = self.w.dim();
         ensure_shape("weights of the network's head", &[classes, d][..], weight.dims())?;
+        ensure_shape("bias of the network's head", &[self.b.len()][..], bias.dims())?;
         let w: Vec<f64> = self.w.t().iter().copied().collect();
         let tensor = |values: Vec<f64>, like: &Tensor| {
             Tensor::from_vec(values, like.shape(), like.device())?.to_dtype(like.dtype())
         };
-        weight.set(&tensor(w, weight)?)?;
-        Ok(bias.set(&tensor(self.b.to_vec(), bias)?)?)
+        weight.set(&tensor(w, &weight)?)?;
+        Ok(bias.set(&tensor(self.b.to_vec(), &bias)?)?)
     }
+}
+
+/// Weight and bias of a network's linear head.
+fn linear(net: &SplitNet) -> Result<(Var, Var)> {
+    let plan = net.head.plan();
+    let other =
+        || Error::config("head of the network", format!("{:?}", plan.layers), "one linear layer with a bias");
+    let [(name, Layer::Linear { bias: true, .. })] = &plan.layers[..] else { return Err(other()) };
+    let prefix = if name.is_empty() { String::new() } else { format!("{name}.") };
+    let var = |part: &str| net.head.parameters().get(&format!("{prefix}{part}")).cloned();
+    var("weight").zip(var("bias")).ok_or_else(other)
 }
 
 /// Host: the entries.

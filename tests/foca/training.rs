@@ -330,6 +330,7 @@ fn a_head_is_installed_whole_or_not_at_all() {
     head.install(&net).unwrap();
     let scores = net.scores_of(&data).unwrap().numbers().unwrap().into_owned();
     close(&scores, &head.scores(&features.z).unwrap(), 1e-12);
+    assert_eq!(lastlayer::foca::LinearHead::of(&net).unwrap(), head);
     let wide = lastlayer::foca::LinearHead { w: Array2::zeros((4, 2)), ..head.clone() };
     assert!(message(wide.install(&net)).contains("weights of the network's head"));
     assert_eq!(net.scores_of(&data).unwrap().numbers().unwrap().into_owned(), scores);
