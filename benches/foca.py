@@ -37,4 +37,4 @@ for _ in range(11 if fits > 1 else 101):
     heads = [head(z, targets, 1.0) for z in sets]
     seconds.append(time.perf_counter() - began)
 value = sum(abs(w[0, 0]) + b[3] for w, b in heads)
-print(f"value={value!r} seconds={statistics.median(seconds)}")
+print(f"value={float(value)!r} seconds={statistics.median(seconds)}")

@@ -3,7 +3,9 @@
 use lastlayer::data::{self, critters, load, toy};
 use lastlayer::linalg::cholesky;
 use lastlayer::ops::running;
-use lastlayer::{figure, files, foca, kernel, lp, metrics, model, progress, rate, record, seed, table, train};
+use lastlayer::{
+    figure, files, foca, kernel, lp, metrics, model, progress, rate, record, seed, table, train,
+};
 
 /// Fails to compile unless the type is `'static + Clone` and has `evcxr_display` without any trait in scope.
 macro_rules! displayed {

@@ -206,9 +206,9 @@ impl Heat {
 }
 
 impl Surface {
-    pub fn draw(&self, canvas: &mut Canvas, outer: Rect, theme: &Theme, [x, y]: [&Axis; 2]) {
-        let outer =
-            if self.points.len() > 1 { points_legend(canvas, outer, theme, &self.points) } else { outer };
+    pub fn draw(&self, canvas: &mut Canvas, outer: Rect, theme: &Theme, [x, y]: [&Axis; 2], keyed: bool) {
+        let keyed = keyed && self.points.len() > 1;
+        let outer = if keyed { points_legend(canvas, outer, theme, &self.points) } else { outer };
         let span = Span::over(&Axis::default(), extent(self.cells.iter()), 0.0);
         let (bar, above) = color_bar_room(&span, outer.height() - below(theme.text, true), theme);
         let panel = Rect { top: outer.top + above, ..outer };

@@ -3,7 +3,7 @@
 use super::axis::{Axis, Span, short};
 use super::canvas::{Canvas, Rgb, WHITE};
 use super::geometry::{Point, Rect, clip_line, clip_polygon, envelope};
-use super::panel::{Frame, Key, Theme, direct_labels, direct_width, frame, legend};
+use super::panel::{Frame, Key, Theme, direct_labels, direct_width, frame, legend, legend_places};
 use super::save::Entry;
 use super::series::{Curve, Look, Points, Role, check_numbers, check_some, extent, looks};
 use super::{Chart, Figure};
@@ -165,8 +165,9 @@ pub(super) fn draw_scatter(
     theme: &Theme,
     axes: [&Axis; 2],
     series: &[Points],
+    keyed: bool,
 ) {
-    let outer = if series.len() > 1 { points_legend(canvas, outer, theme, series) } else { outer };
+    let outer = if keyed && series.len() > 1 { points_legend(canvas, outer, theme, series) } else { outer };
     let [x, y] = point_bounds(series);
     let spans = (Span::over(axes[0], x, 0.05), Span::over(axes[1], y, 0.05));
     let frame = frame(canvas, outer, theme, (axes[0], spans.0), (axes[1], spans.1), theme.marker + 2.0, true);
@@ -176,8 +177,18 @@ pub(super) fn draw_scatter(
 pub(super) fn points_legend(canvas: &mut Canvas, outer: Rect, theme: &Theme, series: &[Points]) -> Rect {
     let looks = looks(series.iter().map(|p| p.role));
     let entries: Vec<(&str, Look)> = series.iter().map(|p| p.name.as_str()).zip(looks).collect();
-    let key = if series.iter().all(|p| p.joined) { Key::LineAndMarker } else { Key::Marker };
-    legend(canvas, outer, theme, &entries, key)
+    legend(canvas, outer, theme, &entries, points_key(series))
+}
+
+fn points_key(series: &[Points]) -> Key {
+    if series.iter().all(|p| p.joined) { Key::LineAndMarker } else { Key::Marker }
+}
+
+/// Height of the legend of some points at a width, however many lines it needs.
+pub(super) fn points_legend_height(width: f64, theme: &Theme, series: &[Points]) -> f64 {
+    let names: Vec<&str> = series.iter().map(|p| p.name.as_str()).collect();
+    let room = Rect { left: 0.0, top: 0.0, right: width, bottom: f64::INFINITY };
+    legend_places(room, theme, &names, points_key(series)).2
 }
 
 /// Points and their lines; `on_colour` sets the lines off from what lies below.

@@ -5,7 +5,7 @@ use super::font;
 use super::geometry::Rect;
 use super::lines;
 use super::panel::{self, Theme};
-use super::{Chart, Figure, Size};
+use super::{Chart, Figure, Points, Size};
 
 /// Pixels per inch of an SVG.
 const INCH: f64 = 96.0;
@@ -32,7 +32,7 @@ impl Figure {
         };
         let outer = Rect { left: MARGIN, top: MARGIN, right: width - MARGIN, bottom: height - MARGIN };
         canvas::render((width, height), &self.describe(), |canvas| {
-            self.draw(canvas, outer, &theme, self.size == Size::Screen);
+            self.draw(canvas, outer, &theme, self.size == Size::Screen, true);
         })
     }
 
@@ -68,7 +68,9 @@ impl Figure {
             Chart::Grid { panels, .. } => {
                 let (columns, panel) = self.columns(width);
                 let rows = panels.chunks(columns).map(|row| row_height(row, panel, theme));
-                rows.map(|h| h + 0.6 * GUTTER).sum::<f64>() - 0.6 * GUTTER + notes
+                let shared = shared_points(panels);
+                let legend = shared.map_or(0.0, |points| lines::points_legend_height(width, theme, points));
+                legend + rows.map(|h| h + 0.6 * GUTTER).sum::<f64>() - 0.6 * GUTTER + notes
             }
             _ => (0.68 * width).clamp(120.0, 300.0) + notes,
         }
@@ -87,22 +89,26 @@ impl Figure {
         font::wrap(&format!("({letter}) {}", self.caption), theme.text, width).into_iter().take(3).collect()
     }
 
-    fn draw(&self, canvas: &mut Canvas, outer: Rect, theme: &Theme, captioned: bool) {
+    fn draw(&self, canvas: &mut Canvas, outer: Rect, theme: &Theme, captioned: bool, keyed: bool) {
         let notes = self.notes(outer.width(), theme, captioned);
         let outer = panel::notes(canvas, outer, theme, &notes);
         let axes = [&self.x, &self.y];
         match &self.chart {
             Chart::Curves(list) => lines::draw_curves(canvas, outer, theme, axes, list),
-            Chart::Scatter(list) => lines::draw_scatter(canvas, outer, theme, axes, list),
+            Chart::Scatter(list) => lines::draw_scatter(canvas, outer, theme, axes, list, keyed),
             Chart::Bars(groups) => groups.draw(canvas, outer, theme, axes),
             Chart::Hist(hist) => lines::draw_hist(canvas, outer, theme, axes, hist),
             Chart::Heat(heat) => heat.draw(canvas, outer, theme, axes),
-            Chart::Field(surface) => surface.draw(canvas, outer, theme, axes),
+            Chart::Field(surface) => surface.draw(canvas, outer, theme, axes, keyed),
             Chart::Images(sheet) => sheet.draw(canvas, outer, theme),
             Chart::Tree(root) => root.draw(canvas, outer, theme),
             Chart::Grid { panels, .. } => {
                 let (columns, width) = self.columns(outer.width());
-                let mut top = outer.top;
+                let shared = shared_points(panels);
+                let mut top = match shared {
+                    Some(points) => lines::points_legend(canvas, outer, theme, points).top,
+                    None => outer.top,
+                };
                 for (r, row) in panels.chunks(columns).enumerate() {
                     let bottom = top + row_height(row, width, theme);
                     for (c, panel) in row.iter().enumerate() {
@@ -118,13 +124,30 @@ impl Figure {
                             right: left + width,
                             bottom,
                         };
-                        panel.draw(canvas, area, theme, false);
+                        panel.draw(canvas, area, theme, false, shared.is_none());
                     }
                     top = bottom + 0.6 * GUTTER;
                 }
             }
         }
     }
+}
+
+/// The points of a grid's first panel, if all panels show series of the same names and looks: one legend then serves them
+/// all.
+fn shared_points(panels: &[Figure]) -> Option<&[Points]> {
+    fn of(panel: &Figure) -> Option<&[Points]> {
+        match &panel.chart {
+            Chart::Scatter(list) => Some(list),
+            Chart::Field(surface) => Some(&surface.points),
+            _ => None,
+        }
+    }
+    let [first, rest @ ..] = panels else { return None };
+    let shown = of(first).filter(|points| points.len() > 1 && !rest.is_empty())?;
+    let alike = |a: &Points, b: &Points| (&a.name, a.role, a.joined) == (&b.name, b.role, b.joined);
+    let same = |own: &[Points]| own.len() == shown.len() && own.iter().zip(shown).all(|(a, b)| alike(a, b));
+    rest.iter().all(|panel| of(panel).is_some_and(same)).then_some(shown)
 }
 
 /// Height of a row of panels, with its letters.

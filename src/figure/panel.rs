@@ -225,26 +225,13 @@ pub(super) fn legend(
     entries: &[(&str, Look)],
     key: Key,
 ) -> Rect {
-    let size = theme.text;
-    let sample = match key {
-        Key::Line | Key::LineAndMarker => 2.4 * size,
-        Key::Marker => 0.8 * size,
-        Key::Swatch => 1.3 * size,
-    };
-    let (mut x, mut y) = (outer.left, outer.top + 0.6 * size);
-    let lowest = outer.top + 0.4 * outer.height();
-    for (i, (name, look)) in entries.iter().enumerate() {
-        let name = fit(name, size, outer.width() - sample - 6.0);
-        let width = sample + 4.0 + text_width(&name, size);
-        if x > outer.left && x + width > outer.right {
-            (x, y) = (outer.left, y + 1.35 * size);
-            // A legend that would crowd out the plot ends with what it leaves out.
-            if y + 1.35 * size > lowest {
-                let rest = format!("… and {} more, named in the CSV", entries.len() - i);
-                canvas.text_middle(&fit(&rest, size, outer.width()), (x, y), Anchor::Start, size, INK);
-                break;
-            }
-        }
+    let (size, sample) = (theme.text, sample(theme, key));
+    let names: Vec<&str> = entries.iter().map(|(name, _)| *name).collect();
+    let (places, left_out, bottom) = legend_places(outer, theme, &names, key);
+    if let Some((at, rest)) = left_out {
+        canvas.text_middle(&rest, at, Anchor::Start, size, INK);
+    }
+    for (((x, y), name), (_, look)) in places.into_iter().zip(entries) {
         match key {
             Key::Line | Key::LineAndMarker => {
                 canvas.dashed(&[(x, y), (x + sample, y)], look.color, theme.line, look.dash);
@@ -259,9 +246,45 @@ pub(super) fn legend(
             canvas.marker(look.marker, (x + sample / 2.0, y), theme.marker, look.color, false);
         }
         canvas.text_middle(&name, (x + sample + 4.0, y), Anchor::Start, size, INK);
+    }
+    Rect { top: bottom, ..outer }
+}
+
+/// Width of what stands before a name.
+fn sample(theme: &Theme, key: Key) -> f64 {
+    theme.text
+        * match key {
+            Key::Line | Key::LineAndMarker => 2.4,
+            Key::Marker => 0.8,
+            Key::Swatch => 1.3,
+        }
+}
+
+/// Where each name goes, what stands for those that are left out, and how far down the legend reaches.
+type LegendPlaces = (Vec<(Point, String)>, Option<(Point, String)>, f64);
+
+pub(super) fn legend_places(outer: Rect, theme: &Theme, names: &[&str], key: Key) -> LegendPlaces {
+    let (size, sample) = (theme.text, sample(theme, key));
+    let (mut x, mut y) = (outer.left, outer.top + 0.6 * size);
+    let lowest = outer.top + 0.4 * outer.height();
+    let mut places = Vec::new();
+    let mut left_out = None;
+    for (i, name) in names.iter().enumerate() {
+        let name = fit(name, size, outer.width() - sample - 6.0);
+        let width = sample + 4.0 + text_width(&name, size);
+        if x > outer.left && x + width > outer.right {
+            (x, y) = (outer.left, y + 1.35 * size);
+            // A legend that would crowd out the plot ends with what it leaves out.
+            if y + 1.35 * size > lowest {
+                let rest = format!("… and {} more, named in the CSV", names.len() - i);
+                left_out = Some(((x, y), fit(&rest, size, outer.width())));
+                break;
+            }
+        }
+        places.push(((x, y), name));
         x += width + 1.2 * size;
     }
-    Rect { top: y + 0.9 * size, ..outer }
+    (places, left_out, y + 0.9 * size)
 }
 
 /// Filled bar; all but the first look carry white hatching, so that a grey print tells them apart.
