@@ -93,8 +93,8 @@ fn one_sample_of_each_class_gives_this_head() {
         let gap = &z.row(1) - &z.row(0);
         let length = gap.dot(&gap) + 2.0 * weight;
         // Column 1 is the scalar head for targets 0 and 1; the columns add up to (0, 1).
-        close(&head.w.column(1), &(&gap / length), ROUNDING);
-        close(&head.w.column(0), &(-&gap / length), ROUNDING);
+        close(head.w.column(1), &(&gap / length), ROUNDING);
+        close(head.w.column(0), &(-&gap / length), ROUNDING);
         close(&[head.b.sum()], &[1.0], ROUNDING);
         let at = |i: usize| head.w.column(1).dot(&z.row(i)) + head.b[1];
         close(&[1.0 - at(1), at(0)], &[weight / length, weight / length], ROUNDING);
@@ -109,7 +109,7 @@ fn the_scalar_loss_is_half_of_the_one_hot_loss() {
     let beside = normals(SEED.named("beside"), 5, 3);
     for (row, y) in beside.rows().into_iter().zip([0, 1, 1, 0, 1]) {
         let r = head.w.column(1).dot(&row) + head.b[1] - f64::from(y);
-        close(&[2.0 * r * r], &[sample_loss(&[head.clone()], &row.to_owned(), y)], ROUNDING);
+        close(&[2.0 * r * r], &[sample_loss(std::slice::from_ref(&head), &row.to_owned(), y)], ROUNDING);
     }
 }
 
@@ -172,7 +172,7 @@ fn classes_that_a_head_sees_as_points_have_these_normal_equations() {
     for k in [2, 5] {
         let (z, means, y) = unseen(k);
         let head = fit(&z, &y, 3, 0.7);
-        close(&head.w.row(3), &[0.0; 3], ROUNDING);
+        close(head.w.row(3), &[0.0; 3], ROUNDING);
         let mut sum = Array2::zeros((4, 3));
         let mut total = Array1::<f64>::zeros(3);
         for c in 0..3 {
@@ -271,7 +271,7 @@ fn class_residuals_are_these_and_never_zero() {
         for c in 0..classes {
             let r = residual(&head, &means.row(c).to_owned(), c as u32);
             // With a tiny penalty the system is as ill-conditioned as 1e7.
-            close(&r, &rule.row(c), 1e-9);
+            close(&r, rule.row(c), 1e-9);
             assert!(r.dot(&r).sqrt() >= floor * (1.0 - 1e-6), "class {c}: {} and {floor}", r.dot(&r).sqrt());
         }
     }
@@ -337,10 +337,10 @@ fn a_simplex_on_the_sphere_meets_the_hypothesis() {
             let push = head.w.dot(&residual(&head, &at, c as u32));
             close(&push, &(rho / (s + rho).powi(2) * &at), ROUNDING);
             // Any other point of the ball is worse.
-            let best = sample_loss(&[head.clone()], &at, c as u32);
+            let best = sample_loss(std::slice::from_ref(&head), &at, c as u32);
             for i in 0..50 {
                 let other = in_ball(SEED.named("ball").stream(i), classes, radius);
-                assert!(sample_loss(&[head.clone()], &other, c as u32) > best);
+                assert!(sample_loss(std::slice::from_ref(&head), &other, c as u32) > best);
             }
         }
     }
@@ -349,7 +349,8 @@ fn a_simplex_on_the_sphere_meets_the_hypothesis() {
 /// A point of the ball, on its sphere every other time.
 fn in_ball(seed: Seed, d: usize, radius: f64) -> Array1<f64> {
     let x = normals(seed, 1, d).row(0).to_owned();
-    let length = if seed.value() % 2 == 0 { radius } else { radius * seed.named("length").uniform(0) };
+    let length =
+        if seed.value().is_multiple_of(2) { radius } else { radius * seed.named("length").uniform(0) };
     let size = x.dot(&x).sqrt();
     x * (length / size)
 }
@@ -362,9 +363,9 @@ fn spread_classes_never_meet_the_hypothesis() {
             let seed = SEED.named("disc").stream(i);
             let y = ten().1;
             let mut z = Array2::zeros((10, 2));
-            for row in 0..10 {
+            for (row, class) in y.iter().enumerate() {
                 // Classes 0 and 1 are points; class 2 is spread, across the line between them or in any way.
-                let at = match y[row] {
+                let at = match class {
                     0 => array![-1.0, 0.0],
                     1 => array![1.0, 0.0],
                     _ if i == 0 => array![0.0, 0.2 * (row as f64 - 7.5)],
@@ -404,9 +405,9 @@ fn without_a_penalty_an_exact_fit_is_at_rest_with_any_spread() {
         for step in 0..20 {
             let drawn = rows.draw(4, false, SEED.stream(step)).unwrap();
             let head = WeakFit::RidgeSum(0.0).fit(&features(&z, &y, 2).take(&drawn).unwrap()).unwrap().head;
-            close(&head.w.column(1), &(&u / u.dot(&u)), ROUNDING);
+            close(head.w.column(1), &(&u / u.dot(&u)), ROUNDING);
             for (row, y) in z.rows().into_iter().zip(&y) {
-                let g = sample_gradient(&[head.clone()], &row.to_owned(), *y);
+                let g = sample_gradient(std::slice::from_ref(&head), &row.to_owned(), *y);
                 assert!(g.iter().all(|g| g.abs() < 1e-12), "{g}");
             }
         }
@@ -454,7 +455,7 @@ fn merged_classes_are_consistent_with_themselves() {
     let (z, y) = (array![[-1.0, 0.0], [1.0, 0.0], [1.0, 0.0]], [0, 1, 2]);
     for weight in [0.01, 1.0] {
         let head = fit(&z, &y, 3, weight);
-        close(&head.w.column(1), &head.w.column(2), ROUNDING);
+        close(head.w.column(1), head.w.column(2), ROUNDING);
         close(&[head.b[1]], &[head.b[2]], ROUNDING);
         let heads = [head];
         for i in 0..200 {
