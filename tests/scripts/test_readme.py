@@ -64,6 +64,9 @@ def test_the_ratios_of_the_speed_table_are_the_records():
         "AUC program": ("lp-auc", "lp-auc"),
         "linear program, 60": ("lp-dense", "lp-dense"),
         "AUC loss": ("auc-loss", "auc-loss"),
+        "training step against": ("foca-step", "foca-step"),
+        "a thousand ridge": ("ridge-head-small", "ridge-head-small"),
+        "a ridge head,": ("ridge-head-large", "ridge-head-large"),
         "a chart": ("figure", "figure-svg"),
         "drawing": ("critters", "critters"),
     }
