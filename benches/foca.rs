@@ -55,17 +55,15 @@ fn step() -> Result<()> {
     };
     let plan = extractor(zoo::mlp(&[768, 256])?, 32, Layer::RmsNorm, Baseline::Plain)?;
     let nets =
-        (0..4).map(|_| SplitNet::new(plan.clone(), CLASSES, seed, &device)).collect::<Result<Vec<_>>>()?;
+        (0..3).map(|_| SplitNet::new(plan.clone(), CLASSES, seed, &device)).collect::<Result<Vec<_>>>()?;
     let (few, more) = (set(STEPS * BATCH)?, set(STEPS * (BATCH + k * CLASSES))?);
     let trainer = |batch: usize| Trainer::adam(1e-4).batch(batch).seed(seed).silent();
     let settings = [
         ("fixed", Foca { k, ..Foca::default() }),
         ("through", Foca { k, theta: ThetaGrad::Through, ..Foca::default() }),
-        // The same number of samples for four heads of a quarter of the size, rounded down.
-        ("four_heads", Foca { k: k / 4, heads: 4, ..Foca::default() }),
     ];
     let strangers = settings.iter().map(|(_, foca)| foca.strangers(&few)).collect::<Result<Vec<_>>>()?;
-    let mut seconds = vec![Vec::new(); 4];
+    let mut seconds = vec![Vec::new(); 3];
     for _ in 0..15 {
         let mut clock = |row: usize, work: &dyn Fn() -> Result<Run>| -> Result<()> {
             let began = Instant::now();
@@ -82,7 +80,7 @@ fn step() -> Result<()> {
             clock(i + 1, &|| trainer(BATCH).fit(&nets[i + 1], &few, |b| strangers.step(&nets[i + 1], b)))?;
         }
     }
-    for (name, seconds) in ["joint", "fixed", "through", "four_heads"].iter().zip(seconds) {
+    for (name, seconds) in ["joint", "fixed", "through"].iter().zip(seconds) {
         println!("{name}={}", median(seconds));
     }
     Ok(())

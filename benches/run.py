@@ -213,7 +213,7 @@ def row_foca_step():
     env = {**os.environ, "RUSTFLAGS": kernel.rustflags(), "RAYON_NUM_THREADS": "2"}
     rounds = [printed([*cargo_bench("foca"), "--", "step"], env) for _ in range(3)]
     joint = [float(said["joint"]) for said in rounds]
-    names = {"fixed": "foca-step", "through": "foca-step-through", "four_heads": "foca-step-four-heads"}
+    names = {"fixed": "foca-step", "through": "foca-step-through"}
     timings = {row: ([float(said[name]) for said in rounds], joint) for name, row in names.items()}
     config = {"peer": "cross entropy on the same net, batch n + m", "n": 120, "m": 128, "threads": 2, "type": "f32"}
     return timings, config
@@ -234,6 +234,25 @@ def ridge_head(size):
     return {f"ridge-head-{size}": (ours, peer)}, {"peer": "numpy and scipy.linalg.cho_factor", "value": same_value(said, 1e-9)}
 
 
+def row_pair_search():
+    """All 120 pairs of 16 attributes on cached features, against the same with torch.bmm; one by one beside it (2 minutes)."""
+    setup.install_python(TORCH, "5 minutes and 5.6 GB of disk")
+    ours, peer, said = race("adversary", arguments=["pair-search"], peers=TORCH, env={"RAYON_NUM_THREADS": "2"})
+    # The same decisions but for rounding: 983 040 of them.
+    value = same_value(said, 1e-3)
+    one_by_one = float(said[0]["one_by_one"])
+    timings = {"pair-search": (ours, peer), "pair-search-one-by-one": ([one_by_one], peer)}
+    return timings, {"peer": "PyTorch, torch.bmm", "pairs": 120, "threads": 2, "value": value}
+
+
+def row_grl_step():
+    """A step of gradient reversal, against the step of the same pair without it (1 minute)."""
+    env = {**os.environ, "RUSTFLAGS": kernel.rustflags(), "RAYON_NUM_THREADS": "2"}
+    rounds = [printed([*cargo_bench("adversary"), "--", "step"], env) for _ in range(3)]
+    ours, peer = ([float(said[name]) for said in rounds] for name in ("reverse", "pair"))
+    return {"grl-step": (ours, peer)}, {"peer": "the pair, trained together", "threads": 2, "type": "f32"}
+
+
 ROWS = {
     "kernel": row_kernel,
     "figure": row_figure,
@@ -246,6 +265,8 @@ ROWS = {
     "lp-auc": row_lp_auc,
     "auc-loss": row_auc_loss,
     "lp-dense": row_lp_dense,
+    "pair-search": row_pair_search,
+    "grl-step": row_grl_step,
     "foca-step": row_foca_step,
     "ridge-head-small": row_ridge_head_small,
     "ridge-head-large": row_ridge_head_large,

@@ -136,6 +136,16 @@ def foca_critters():
     study("foca-critters", "--threads", "2", *parts())
 
 
+def adversary_pair():
+    """Cheeks against glasses, with and without a shift: every loss and strength, ten seeds (15 minutes)."""
+    study("adversary-pair", "--threads", "2", *parts())
+
+
+def adversary_search():
+    """Negative transfer between all pairs of sixteen attributes, five seeds (5 minutes)."""
+    study("adversary-search", *parts())
+
+
 def lp_growth():
     """How the time of an AUC loss grows with the number of pairs (1 minute)."""
     study("lp-growth")
@@ -154,6 +164,8 @@ ROWS = {
     "lp-classes": lp_classes,
     "lp-f": lp_f,
     "lp-growth": lp_growth,
+    "adversary-pair": adversary_pair,
+    "adversary-search": adversary_search,
     "foca-toy": foca_toy,
     "foca-rates": foca_rates,
     "foca-critters": foca_critters,

@@ -18,9 +18,11 @@
 //! | [`ops`] | CPU operations where candle's are slow or wrong |
 //! | [`model`] | [`SplitNet`](model::SplitNet): backbone, line, head; the usual networks |
 //! | [`loss`] | losses that are finite at any score |
+//! | [`probe`] | linear heads on fixed features, in closed form or by Newton, differentiated |
 //! | [`rate`] | rates as constraints: thresholds as implicit functions, games, decoupled training |
 //! | [`lp`] | metrics as linear programs: Newton with certificates, layers, the same optima by sorting |
-//! | [`foca`] | features trained against random weak heads; heads in closed form, and what they tell of features |
+//! | [`foca`] | features trained against random weak heads, and what is measured on them |
+//! | [`adversary`] | attributes with and against each other: gradient reversal, and negative transfer told from noise |
 //! | [`train`] | [`Trainer`](train::Trainer): one loop for every method; checkpoints, jobs, studies |
 //! | [`metrics`] | exact rates, AUC, calibration and confusion, with intervals and tests |
 //! | [`check`](mod@check) | lines that compare your number with the true one |
@@ -31,6 +33,7 @@
 //! | [`table`] | tables in HTML, Markdown, LaTeX and CSV |
 //! | [`record`] | one JSON file per run |
 
+pub mod adversary;
 pub mod check;
 pub mod data;
 pub mod distribution;
@@ -46,6 +49,7 @@ pub mod metrics;
 pub mod model;
 pub mod numbers;
 pub mod ops;
+pub mod probe;
 pub mod progress;
 pub mod rate;
 pub mod record;
@@ -61,6 +65,10 @@ pub use serde_json;
 
 /// All that a notebook needs, candle included.
 pub mod prelude {
+    pub use crate::adversary::{
+        self, AdvLoss, Adversary, Contest, PairSearch, PairStack, Race, Task, Transfer, leakage,
+        price_of_invariance, reverse,
+    };
     pub use crate::candle::{self, D, DType, Device, IndexOp, Module, Tensor, Var};
     pub use crate::candle_nn::{self, Optimizer, VarBuilder, VarMap};
     pub use crate::check::check;

@@ -4,7 +4,7 @@ use lastlayer::data::{self, critters, load, toy};
 use lastlayer::linalg::cholesky;
 use lastlayer::ops::running;
 use lastlayer::{
-    figure, files, foca, kernel, lp, metrics, model, progress, rate, record, seed, table, train,
+    adversary, figure, files, foca, kernel, lp, metrics, model, progress, rate, record, seed, table, train,
 };
 
 /// Fails to compile unless the type is `'static + Clone` and has `evcxr_display` without any trait in scope.
@@ -19,6 +19,15 @@ macro_rules! displayed {
 }
 
 displayed!(
+    adversary::Adversary,
+    adversary::Effect,
+    adversary::PairSearch,
+    adversary::PairStack,
+    adversary::Partner,
+    adversary::Point,
+    adversary::Race,
+    adversary::Scatter,
+    adversary::Transfer,
     cholesky::Cholesky,
     critters::Ceiling,
     critters::Critters,
@@ -101,6 +110,7 @@ displayed!(
 const PARTS: &[&str] = &[
     "AdamStep",
     "Adult",
+    "AdvLoss",
     "At",
     "AucLoss",
     "Backward",
@@ -114,6 +124,7 @@ const PARTS: &[&str] = &[
     "CelebA",
     "Cell",
     "Cifar100",
+    "Contest",
     "Correlation",
     "Crop",
     "CsvTable",
@@ -170,6 +181,7 @@ const PARTS: &[&str] = &[
     "Stopped",
     "Surrogate",
     "SweepRun",
+    "Task",
     "TensorFile",
     "Term",
     "ThetaGrad",

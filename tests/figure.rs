@@ -779,3 +779,33 @@ fn ticks_carry_true_minus_signs_and_raised_exponents() {
     assert!(power.number("font-size") < base.number("font-size"));
     assert!(base.number("font-size") >= 11.0 * UNITS, "8 pt at least");
 }
+
+/// How often a text stands in a picture.
+fn count(svg: &str, text: &str) -> usize {
+    svg.matches(text).count()
+}
+
+#[test]
+fn panels_with_the_same_points_share_one_legend() {
+    let panel =
+        |names: [&str; 2]| scatter(&names.map(|name| Points::new(name, &[0.0, 1.0], &[1.0, 0.0]))).unwrap();
+    let drawn = |panels: &[Figure]| {
+        texts(&grid(panels, 2).unwrap().svg()).iter().filter(|text| *text == "north").count()
+    };
+    let alike = drawn(&[panel(["north", "south"]), panel(["north", "south"])]);
+    let different = drawn(&[panel(["north", "south"]), panel(["north", "east"])]);
+    assert_eq!([alike, different], [1, 2]);
+}
+
+#[test]
+fn arrows_keep_both_ends_and_are_drawn_with_a_head() {
+    let arrows = Points::arrows("up", [&[0.0, 1.0], &[0.0, 0.0]], [&[0.0, 0.5], &[1.0, 2.0]]);
+    let figure = scatter(&[arrows, Points::new("at", &[0.0, 1.0], &[0.0, 0.0])]).unwrap();
+    let csv = figure.csv();
+    for row in ["up,0.0,0.0", "up,0.0,1.0", "up,1.0,0.0", "up,1.5,2.0"] {
+        assert!(csv.lines().any(|line| line == row), "{row} in\n{csv}");
+    }
+    let plain = scatter(&[Points::new("at", &[0.0, 1.0], &[0.0, 2.0])]).unwrap();
+    assert!(count(&figure.svg(), "<poly") > count(&plain.svg(), "<poly"));
+    assert!(scatter(&[Points::arrows("nan", [&[0.0], &[0.0]], [&[f64::NAN], &[1.0]])]).is_err());
+}

@@ -184,15 +184,22 @@ pub fn partial(words: &[String]) -> Result<Option<Record>> {
     }
     let of = |method: &str, key: &str| results(&records, &[("method", method)], key);
     // What each lacks more than FOCA with ten samples per class does, and how much better its full head is.
-    for (other, ours) in
-        METHODS.map(|method| (method, "foca_10")).into_iter().chain([("unit_plain", "unit_foca_10")])
-    {
-        if other == ours || (ours == "foca_10" && other.starts_with("unit")) {
-            continue;
-        }
-        for key in ["gap_2", "gap_5", "full"] {
+    let beside_foca =
+        METHODS.into_iter().filter(|method| *method != "foca_10" && !method.starts_with("unit"));
+    let others = [("unit_plain", "unit_foca_10"), ("through_2", "foca_2")];
+    for (other, ours) in beside_foca.map(|method| (method, "foca_10")).chain(others) {
+        for key in [
+            "gap_2",
+            "gap_5",
+            "gap_5_strong",
+            "full",
+            "head_1",
+            "length_model",
+            "eigenvalue_test",
+            "pair_eigenvalue_test",
+        ] {
             let difference = paired(of(other, key), of(ours, key), 0.95)?.difference;
-            let name = format!("{other}_{key}_less");
+            let name = format!("{other}_less_{ours}_{key}");
             record = record
                 .result(&name, difference.value)
                 .result(&format!("{name}_low"), difference.low)

@@ -1,6 +1,7 @@
 //! The studies behind the committed records: `cargo run --example study -- ROW FOLDER`, called by `make experiments`. A
 //! study of many runs also takes `--shard i/n` and `--threads k`.
 
+mod adversary;
 mod foca;
 mod lp;
 mod rate;
@@ -31,10 +32,13 @@ fn main() -> Result<()> {
         ("foca-toy", words) => foca::toy(words)?,
         ("foca-rates", words) => foca::rates(words)?,
         ("foca-critters", words) => foca::partial(words)?,
+        ("adversary-pair", words) => adversary::pair(words)?,
+        ("adversary-search", words) => adversary::search(words)?,
         ("lp-growth", []) => Some(lp::growth()?),
         _ => {
             let rows = "measures, critters, networks, rate-features, lp-growth; and in parts: rate-gaussians, rate-critters, \
-                        rate-adult, lp-imbalance, lp-classes, lp-f, foca-toy, foca-rates, foca-critters";
+                        rate-adult, lp-imbalance, lp-classes, lp-f, foca-toy, foca-rates, foca-critters, adversary-pair, \
+                        adversary-search";
             return Err(Error::config("row", arguments.join(" "), rows));
         }
     };

@@ -105,7 +105,7 @@ impl Dataset {
             return Err(Error::config(format!("classes of {set}"), "none", "one name per class"));
         }
         let y = labels_tensor(set, &y, x.dim(0)?, names.classes.len())?.to_device(x.device())?;
-        Ok(Dataset { x, y, a: None, names })
+        Ok(Dataset { x: x.contiguous()?, y, a: None, names })
     }
 
     /// The same set with attributes `a [n, m]`, of any dtype, kept as f32.
@@ -122,7 +122,7 @@ impl Dataset {
             return Err(Error::shape(what, "at least one column; leave them out if there are none", "none"));
         }
         ensure_shape(&what, &[self.n(), names.len()][..], a.dims())?;
-        let a = a.to_dtype(DType::F32)?.to_device(self.x.device())?;
+        let a = a.to_dtype(DType::F32)?.to_device(self.x.device())?.contiguous()?;
         check_finite(&self.names.set, "a", &a)?;
         check_names(&self.names.set, "attribute", &names)?;
         (self.a, self.names.attributes) = (Some(a), names);

@@ -191,6 +191,23 @@ pub(super) fn points_legend_height(width: f64, theme: &Theme, series: &[Points])
     legend_places(room, theme, &names, points_key(series)).2
 }
 
+/// A line with a head, as far as it lies in the frame.
+fn arrow(canvas: &mut Canvas, frame: &Frame, theme: &Theme, [from, to]: [Point; 2], color: Rgb) {
+    let (dx, dy) = (to.0 - from.0, to.1 - from.1);
+    let length = dx.hypot(dy);
+    if length < 0.5 {
+        return;
+    }
+    let size = (2.2 * theme.marker).min(0.5 * length) / length;
+    let wing = |side: f64| (to.0 - size * (dx + 0.5 * side * dy), to.1 - size * (dy - 0.5 * side * dx));
+    for part in clip_line(&[from, to], frame.area) {
+        canvas.line(&part, color, theme.line);
+    }
+    for part in clip_line(&[wing(1.0), to, wing(-1.0)], frame.area) {
+        canvas.line(&part, color, theme.line);
+    }
+}
+
 /// Points and their lines; `on_colour` sets the lines off from what lies below.
 pub(super) fn draw_points(
     canvas: &mut Canvas,
@@ -202,6 +219,12 @@ pub(super) fn draw_points(
     for (points, look) in series.iter().zip(looks(series.iter().map(|p| p.role))) {
         let places = points.x.iter().zip(&points.y).step_by(stride(points)).map(|(x, y)| frame.at(*x, *y));
         let places: Vec<Point> = places.collect();
+        if points.arrows {
+            for ends in places.chunks_exact(2) {
+                arrow(canvas, frame, theme, [ends[0], ends[1]], look.color);
+            }
+            continue;
+        }
         if points.joined {
             for part in clip_line(&places, frame.area) {
                 if on_colour {

@@ -123,13 +123,25 @@ pub struct Points {
     pub(super) x: Vec<f64>,
     pub(super) y: Vec<f64>,
     pub(super) joined: bool,
+    /// Beginning and end of arrows, in turns.
+    pub(super) arrows: bool,
     pub(super) role: Role,
 }
 
 impl Points {
     /// Points `(x[i], y[i])` in any order.
     pub fn new(name: &str, x: &[f64], y: &[f64]) -> Points {
-        Points { name: name.into(), x: x.to_vec(), y: y.to_vec(), joined: false, role: Role::Other }
+        let (x, y) = (x.to_vec(), y.to_vec());
+        Points { name: name.into(), x, y, joined: false, arrows: false, role: Role::Other }
+    }
+
+    /// Arrows from `(x[i], y[i])` to `(x[i] + dx[i], y[i] + dy[i])`: gradients, say. The data hold both ends, in turns.
+    pub fn arrows(name: &str, [x, y]: [&[f64]; 2], [dx, dy]: [&[f64]; 2]) -> Points {
+        // As many as the shortest list has; the figure's check finds ends that are missing.
+        let ends = |at: &[f64], by: &[f64]| {
+            at.iter().zip(by).flat_map(|(at, by)| [*at, at + by]).collect::<Vec<f64>>()
+        };
+        Points { arrows: true, ..Points::new(name, &ends(x, dx), &ends(y, dy)) }
     }
 
     /// Joins the points in their order: the path of an optimiser, say.

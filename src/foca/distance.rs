@@ -2,10 +2,10 @@
 
 use ndarray::{Array1, Array2, ArrayView1};
 
-use super::features::Features;
-use super::head::LinearHead;
 use crate::error::{Error, Result, ensure_shape};
 use crate::linalg::eigen::symmetric_eigen;
+use crate::probe::Features;
+use crate::probe::LinearHead;
 
 /// Whose labels the Fisher information of a softmax head is taken over.
 ///

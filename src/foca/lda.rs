@@ -2,11 +2,11 @@
 
 use ndarray::{Array1, Array2, Axis};
 
-use super::features::Features;
 use crate::distribution::normal_cdf;
 use crate::error::{Error, Result, ensure_shape};
 use crate::linalg::cholesky::Cholesky;
 use crate::linalg::eigen::symmetric_eigen;
+use crate::probe::Features;
 
 /// Share of the mean within-class variance that is added to every variance, so that S_W can be inverted.
 const SHRINKAGE: f64 = 1e-6;

@@ -7,10 +7,6 @@
 //! ```
 //! | file | what lives there |
 //! |---|---|
-//! | `features.rs` | [`Features`] on the host; [`ClassRows`], from which balanced subsets are drawn |
-//! | `head.rs` | [`LinearHead`] |
-//! | `weak.rs`, `ridge.rs`, `softmax.rs` | [`WeakFit`]: heads in closed form or by Newton, with their adjoints |
-//! | `layer.rs` | features out of a network, heads back into one, and as differentiable tensors |
 //! | `strangers.rs` | [`Foca`], [`Strangers`]: Algorithm 1 |
 //! | `extractor.rs` | [`Baseline`], [`extractor`]: what FOCA is compared with |
 //! | `partial.rs` | [`partial_heads`]: heads from a few samples (experiment 1) |
@@ -23,23 +19,15 @@
 
 mod distance;
 mod extractor;
-mod features;
-mod head;
-mod layer;
 mod lda;
 mod partial;
-mod ridge;
-mod softmax;
 mod spread;
 mod strangers;
-mod weak;
 
+pub use crate::probe::{ClassRows, Features, Fitted, LinearHead, WeakFit};
 pub use distance::{Fisher, fisher_length, prediction_distance, printed_length};
 pub use extractor::{Baseline, extractor};
-pub use features::{ClassRows, Features};
-pub use head::LinearHead;
 pub use lda::{Lda, TwoClass, closest_pair};
 pub use partial::{PartialHead, PartialHeads, partial_heads};
 pub use spread::Spread;
 pub use strangers::{Foca, Strangers, ThetaGrad, one_hot};
-pub use weak::{Fitted, WeakFit};

@@ -1,8 +1,8 @@
 //! How well heads do that have seen only a few samples of each class, on features that stay fixed.
 
-use super::features::Features;
-use super::weak::WeakFit;
 use crate::error::{Error, Result, ensure_shape};
+use crate::probe::Features;
+use crate::probe::WeakFit;
 use crate::seed::Seed;
 use crate::table::{Cell, Table};
 

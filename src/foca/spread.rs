@@ -2,8 +2,8 @@
 
 use ndarray::{Array1, Axis};
 
-use super::features::Features;
 use crate::error::{Error, Result};
+use crate::probe::Features;
 
 /// Width of classes and distance between them, both as root mean squares.
 ///

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use candle_core::{D, DType, Tensor};
 
-use super::features::{ClassRows, Features};
-use super::weak::WeakFit;
 use crate::data::Dataset;
 use crate::error::{Error, Result, ensure_shape};
 use crate::loss::{cross_entropy, squared};
 use crate::model::SplitNet;
+use crate::probe::WeakFit;
+use crate::probe::{ClassRows, Features};
 use crate::seed::Seed;
 use crate::train::{Batch, Step};
 

@@ -8,6 +8,7 @@
 //! | [`block`] | [`conv_block`]: convolution, batch norm, ReLU and max pooling at once | every result between them costs three passes in candle's backward |
 //! | [`activation`] | [`relu`], [`mish`] | gradient 1 at 0; overflow |
 //! | [`linear`](mod@linear) | [`linear()`]: a whole layer as one operation | copies and broadcasts in backward |
+//! | [`stacked`] | [`stacked_linear`]: the layers of many models at once | one core for each product |
 //! | `known` | what was computed on the host, with its gradient | three passes over every score |
 //! | [`backward`](mod@backward) | [`backward()`]: gradients of parameters without copies | two copies each, and threads that spin |
 //! | [`optimiser`] | [`adam_step`], [`sgd_step`] | a dozen tensors per parameter; no momentum |
@@ -28,6 +29,7 @@ pub mod optimiser;
 mod parallel;
 pub mod pool;
 pub mod running;
+pub mod stacked;
 
 pub use activation::{mish, relu};
 pub use backward::backward;
@@ -39,3 +41,4 @@ pub use norm::{batch_norm, batch_norm_relu};
 pub use optimiser::{AdamStep, SgdStep, adam_step, sgd_step};
 pub use pool::{avg_pool2d, global_avg_pool, max_pool2d};
 pub use running::Running;
+pub use stacked::stacked_linear;

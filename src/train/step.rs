@@ -156,6 +156,8 @@ pub struct Batch {
     pub epoch: usize,
     /// Share of the run that is done, from 0 to below 1.
     pub progress: f64,
+    /// Learning rate of this step.
+    pub rate: f64,
     /// Randomness of this step.
     pub seed: Seed,
 }

@@ -252,9 +252,8 @@ impl Trainer {
             }
             let Some(order) = &batches.1 else { break Stopped::Finished };
             let batch = self.batch_of(order, place, (state.step, epoch, total))?;
-            let rate = self.rate_at(state.step, epoch, total);
             let statistics = state.statistics()?;
-            let taken = step(&batch).and_then(|step| state.apply(step, rate, self));
+            let taken = step(&batch).and_then(|step| state.apply(step, batch.rate, self));
             let reported = taken.or_else(|error| {
                 // The forward pass of a step that failed has already moved them.
                 statistics.iter().try_for_each(|(var, tensor)| var.set(tensor))?;
@@ -302,6 +301,7 @@ impl Trainer {
             step,
             epoch,
             progress: step as f64 / total as f64,
+            rate: self.rate_at(step, epoch, total),
             seed: self.seed.named("step").stream(step as u64),
         })
     }

@@ -179,6 +179,7 @@ fn batch(data: &Dataset, rows: &[usize], seed: Seed) -> Batch {
         step: 0,
         epoch: 0,
         progress: 0.0,
+        rate: 0.1,
         seed,
     }
 }

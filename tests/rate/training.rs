@@ -59,6 +59,7 @@ fn batch(data: &Dataset, dtype: DType) -> Batch {
         step: 0,
         epoch: 0,
         progress: 0.0,
+        rate: 0.1,
         seed: SEED,
     }
 }

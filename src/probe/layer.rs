@@ -31,7 +31,7 @@ impl WeakFit {
 
 impl Fitted {
     /// The head as a function of the `z` it was fitted to.
-    pub(super) fn theta(self, z: &Tensor) -> Result<Tensor> {
+    pub(crate) fn theta(self, z: &Tensor) -> Result<Tensor> {
         let theta = self.head.stacked()?;
         let (shape, like) = (theta.dim(), z.detach());
         let d = shape.0 - 1;

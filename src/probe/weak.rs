@@ -73,7 +73,7 @@ impl WeakFit {
         matches!(self, WeakFit::RidgeSum(_) | WeakFit::RidgeMean(_))
     }
 
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let (WeakFit::RidgeSum(weight)
         | WeakFit::RidgeMean(weight)
         | WeakFit::SoftmaxSum(weight)

@@ -1,0 +1,292 @@
+//! All pairs at once: small networks on cached features, stacked, so that a step of all of them is a few batched products.
+
+use std::path::{Path, PathBuf};
+
+use candle_core::{DType, Device, Tensor, Var};
+
+use super::contest::heads;
+use super::transfer::Transfer;
+use crate::data::Dataset;
+use crate::error::{Error, Result};
+use crate::loss::bce_logits_each;
+use crate::model::{Net, zoo};
+use crate::numbers::Numbers;
+use crate::ops::{relu, stacked_linear};
+use crate::record::Record;
+use crate::seed::Seed;
+use crate::train::{Batch, Group, Step, Trainable, Trainer};
+
+/// What a model of a stack learns: one attribute alone, or two together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Task {
+    Single(usize),
+    Pair(usize, usize),
+}
+
+impl Task {
+    /// The two attributes, and the weight of each in the loss.
+    fn attributes(self) -> [(usize, f64); 2] {
+        match self {
+            Task::Single(a) => [(a, 1.0), (a, 0.0)],
+            Task::Pair(a, b) => [(a, 1.0), (b, 1.0)],
+        }
+    }
+
+    /// Name of its record.
+    fn name(self, seed: Seed) -> String {
+        match self {
+            Task::Single(a) => format!("single_{a}_seed-{}", seed.value()),
+            Task::Pair(a, b) => format!("pair_{a}_{b}_seed-{}", seed.value()),
+        }
+    }
+}
+
+/// Networks with two hidden layers and two heads, one for each task, trained side by side.
+///
+/// ```text
+/// z[p] = relu(relu(x W₁[p]ᵀ + b₁[p]) W₂[p]ᵀ + b₂[p])        s[p] = z[p] W₃[p]ᵀ + b₃[p]        p = 1 … tasks
+/// ```
+/// All begin with the same hidden layers, and every attribute with the same head wherever it occurs, as
+/// [`Adversary`](super::Adversary) draws them: the seeds of pairs and singles are paired. No model sees another: each moves
+/// as it would alone. Checked by `tests/adversary/pairs.rs`.
+#[derive(Clone, Debug)]
+pub struct PairStack {
+    tasks: Vec<Task>,
+    /// Weight and bias of the three layers.
+    layers: Vec<[Var; 2]>,
+    /// Columns of the attributes, two for each task, and (tasks, 1, 2) their weights.
+    columns: Tensor,
+    weights: Tensor,
+}
+
+impl PairStack {
+    /// Networks for these tasks on cached features of a set.
+    ///
+    /// Fails: `Config` without a task or for an attribute that is not there, `Shape` unless `x` holds vectors.
+    pub fn new(
+        data: &Dataset,
+        hidden: [usize; 2],
+        tasks: &[Task],
+        seed: Seed,
+        device: &Device,
+    ) -> Result<PairStack> {
+        let &[_, d] = data.x.dims() else {
+            let expected = "[n, d], cached features";
+            return Err(Error::shape("x of a pair search", expected, format!("{:?}", data.x.dims())));
+        };
+        let names = &data.names.attributes;
+        let attributes: Vec<[(usize, f64); 2]> = tasks.iter().map(|task| task.attributes()).collect();
+        let known = |task: &Task| task.attributes().iter().all(|(a, _)| *a < names.len());
+        if tasks.is_empty() || !tasks.iter().all(known) {
+            let allowed = format!("at least one, of attributes 0 to {}", names.len().saturating_sub(1));
+            return Err(Error::config("tasks of a pair search", format!("{tasks:?}"), allowed));
+        }
+        let models = tasks.len();
+        let stack = |tensor: &Tensor| -> Result<Var> {
+            let shape = [&[models], tensor.dims()].concat();
+            Ok(Var::from_tensor(&tensor.unsqueeze(0)?.broadcast_as(shape)?.contiguous()?)?)
+        };
+        let trunk = Net::new(zoo::mlp(&[d, hidden[0], hidden[1]])?, seed.named("phi"), DType::F32, device)?;
+        let layer = |name: &str| -> Result<[Var; 2]> {
+            let part =
+                |part: &str| stack(&trunk.parameters()[&format!("{name}.{part}")].as_detached_tensor());
+            Ok([part("weight")?, part("bias")?])
+        };
+        let mut layers = vec![layer("0")?, layer("2")?];
+        let both = |[(a, _), (b, _)]: &[(usize, f64); 2]| -> Result<[Tensor; 2]> {
+            let head = heads(hidden[1], &[&names[*a], &names[*b]], Default::default(), seed, device)?;
+            Ok(["weight", "bias"].map(|part| head.parameters()[part].as_detached_tensor()))
+        };
+        let each = attributes.iter().map(both).collect::<Result<Vec<_>>>()?;
+        let top = |part: usize| -> Result<Var> {
+            let all: Vec<&Tensor> = each.iter().map(|head| &head[part]).collect();
+            Ok(Var::from_tensor(&Tensor::stack(&all, 0)?)?)
+        };
+        layers.push([top(0)?, top(1)?]);
+        let columns: Vec<u32> = attributes.iter().flatten().map(|(a, _)| *a as u32).collect();
+        let weights: Vec<f32> = attributes.iter().flatten().map(|(_, weight)| *weight as f32).collect();
+        Ok(PairStack {
+            tasks: tasks.to_vec(),
+            layers,
+            columns: Tensor::new(columns, device)?,
+            weights: Tensor::from_vec(weights, (models, 1, 2), device)?,
+        })
+    }
+
+    /// (tasks, n, 2) Scores of both heads of every network on features (n, d).
+    pub fn scores(&self, x: &Tensor) -> Result<Tensor> {
+        let [first, second, top] = &self.layers[..] else {
+            return Err(Error::shape("layers of a stack", 3, self.layers.len()));
+        };
+        let z = relu(&stacked_linear(x, &first[0], &first[1])?)?;
+        let z = relu(&stacked_linear(&z, &second[0], &second[1])?)?;
+        stacked_linear(&z, &top[0], &top[1])
+    }
+
+    /// (tasks, n, 2) Labels of both attributes of every task.
+    fn labels(&self, attributes: &Tensor) -> Result<Tensor> {
+        let (n, models) = (attributes.dim(0)?, self.tasks.len());
+        let y = attributes.index_select(&self.columns, 1)?.ge(0.5)?.to_dtype(DType::F32)?;
+        Ok(y.reshape((n, models, 2))?.transpose(0, 1)?.contiguous()?)
+    }
+
+    /// Sum over all networks of their mean losses; none of them feels the others.
+    pub fn step(&self, batch: &Batch) -> Result<Step> {
+        let each = bce_logits_each(&self.scores(&batch.x)?, &self.labels(batch.attributes()?)?)?;
+        let n = batch.x.dim(0)? as f64;
+        Ok(Step::new((each.broadcast_mul(&self.weights)?.sum_all()? / n)?))
+    }
+
+    /// Share of right decisions for both attributes of every task; the second of a single one repeats its first.
+    ///
+    /// Host: these numbers.
+    pub fn accuracies(&self, data: &Dataset) -> Result<Vec<[f64; 2]>> {
+        let attributes = data.a.as_ref().ok_or_else(|| {
+            Error::data(&data.names.set, "there are no attributes; add some with with_attributes")
+        })?;
+        let decided = self.scores(&data.inputs()?)?.gt(0.0)?.to_dtype(DType::F32)?;
+        let right = decided.eq(&self.labels(attributes)?)?.to_dtype(DType::F64)?.sum(1)?;
+        let right: Vec<f64> = right.numbers()?.iter().map(|count| count / data.n() as f64).collect();
+        let pair = |(i, task): (usize, &Task)| match task {
+            Task::Single(_) => [right[2 * i]; 2],
+            Task::Pair(..) => [right[2 * i], right[2 * i + 1]],
+        };
+        Ok(self.tasks.iter().enumerate().map(pair).collect())
+    }
+
+    /// Shows how many networks there are.
+    pub fn evcxr_display(&self) {
+        let text = format!("{} networks, trained side by side", self.tasks.len());
+        evcxr_runtime::mime_type("text/plain").text(text);
+    }
+}
+
+impl Trainable for PairStack {
+    fn groups(&self) -> Vec<Group> {
+        let vars = self.layers.iter().enumerate().flat_map(|(i, [weight, bias])| {
+            [(format!("{i}.weight"), weight.clone()), (format!("{i}.bias"), bias.clone())]
+        });
+        vec![Group::new("all", vars.collect())]
+    }
+
+    fn identity(&self) -> String {
+        format!("{:?}", self.tasks)
+    }
+}
+
+/// The search for negative transfer: every attribute alone and every pair, on cached features, one record for each.
+///
+/// What has a record is not run again, so a search that was interrupted goes on where it stopped, and several processes
+/// may share the work: `shard (i, n)` takes every n-th task. Copy the folders together to merge. Checked by
+/// `tests/adversary/pairs.rs`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PairSearch {
+    pub trainer: Trainer,
+    pub hidden: [usize; 2],
+    /// Networks that are trained at once.
+    pub at_once: usize,
+    pub folder: PathBuf,
+    pub shard: (usize, usize),
+}
+
+impl PairSearch {
+    /// A search that keeps its records in a folder, with two hidden layers of 128.
+    pub fn new(trainer: Trainer, folder: impl AsRef<Path>) -> PairSearch {
+        PairSearch {
+            trainer,
+            hidden: [128, 128],
+            at_once: 40,
+            folder: folder.as_ref().to_path_buf(),
+            shard: (0, 1),
+        }
+    }
+
+    /// Accuracies of some tasks with one seed, without records: what a [`Race`](super::Race) asks for.
+    pub fn measure(
+        &self,
+        train: &Dataset,
+        test: &Dataset,
+        tasks: &[Task],
+        seed: Seed,
+    ) -> Result<Vec<[f64; 2]>> {
+        let stack = PairStack::new(train, self.hidden, tasks, seed, train.x.device())?;
+        let trainer = Trainer { seed, ..self.trainer.clone() };
+        trainer.fit(&stack, train, |b| stack.step(b))?;
+        stack.accuracies(test)
+    }
+
+    /// Runs what is missing of this part of the search, and returns all that the folder holds.
+    ///
+    /// `pair_seeds` for every pair, `single_seeds` for every attribute alone; the first should be among the second. Fails:
+    /// `Config` for a shard that is not one of n, and as [`measure`](PairSearch::measure).
+    pub fn run(
+        &self,
+        train: &Dataset,
+        test: &Dataset,
+        pair_seeds: &[u64],
+        single_seeds: &[u64],
+    ) -> Result<Transfer> {
+        let (i, n) = self.shard;
+        if i >= n || self.at_once == 0 {
+            let got = format!("shard {i}/{n}, {} at once", self.at_once);
+            return Err(Error::config("parts of a pair search", got, "i below n, at least one at once"));
+        }
+        let m = train.names.attributes.len();
+        let pairs = (0..m).flat_map(|a| (a + 1..m).map(move |b| Task::Pair(a, b)));
+        let jobs =
+            (0..m).map(Task::Single).flat_map(|task| single_seeds.iter().map(move |seed| (*seed, task)));
+        let jobs = jobs.chain(pairs.flat_map(|task| pair_seeds.iter().map(move |seed| (*seed, task))));
+        let mut waiting: Vec<(u64, Task)> =
+            jobs.skip(i).step_by(n).filter(|(seed, task)| !self.file(*task, *seed).exists()).collect();
+        // Networks of one seed see the same batches, so they can be trained together.
+        waiting.sort();
+        for of_seed in waiting.chunk_by(|a, b| a.0 == b.0) {
+            for some in of_seed.chunks(self.at_once) {
+                let tasks: Vec<Task> = some.iter().map(|(_, task)| *task).collect();
+                let seed = Seed::new(some[0].0);
+                for (task, [a, b]) in tasks.iter().zip(self.measure(train, test, &tasks, seed)?) {
+                    let record =
+                        Record::start(&task.name(seed), crate::kernel::device_name(train.x.device()));
+                    record.seed(seed).result("a", a).result("b", b).save(&self.folder)?;
+                }
+            }
+        }
+        self.collect(&train.names.attributes, pair_seeds, single_seeds)
+    }
+
+    /// What the folder holds of these seeds. Fails: `Data` for a record that is damaged.
+    pub fn collect(&self, names: &[String], pair_seeds: &[u64], single_seeds: &[u64]) -> Result<Transfer> {
+        let mut transfer = Transfer::new(names)?;
+        let read = |task: Task, seed: u64| -> Result<Option<[f64; 2]>> {
+            let file = self.file(task, seed);
+            if !file.exists() {
+                return Ok(None);
+            }
+            let record = Record::load(&file)?;
+            Ok(Some([record.number("a")?, record.number("b")?]))
+        };
+        for a in 0..names.len() {
+            for seed in single_seeds {
+                if let Some([accuracy, _]) = read(Task::Single(a), *seed)? {
+                    transfer.single(a, *seed, accuracy)?;
+                }
+            }
+            for (b, seed) in (a + 1..names.len()).flat_map(|b| pair_seeds.iter().map(move |seed| (b, *seed)))
+            {
+                if let Some([accuracy_a, accuracy_b]) = read(Task::Pair(a, b), seed)? {
+                    transfer.pair(a, b, seed, accuracy_a, accuracy_b)?;
+                }
+            }
+        }
+        Ok(transfer)
+    }
+
+    fn file(&self, task: Task, seed: u64) -> PathBuf {
+        self.folder.join(format!("{}.json", task.name(Seed::new(seed))))
+    }
+
+    /// Shows the settings.
+    pub fn evcxr_display(&self) {
+        evcxr_runtime::mime_type("text/plain").text(format!("{self:?}"));
+    }
+}

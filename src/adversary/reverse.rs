@@ -1,0 +1,18 @@
+//! Gradient reversal.
+
+use candle_core::Tensor;
+
+use crate::error::Result;
+
+/// The same numbers, with their gradient turned round.
+///
+/// ```text
+/// forward: x, to the last bit        backward: −strength times the gradient
+/// ```
+/// Composed of tensor operations, so it runs on every device: x + (x − x) strength with the first and second x taken as
+/// constants. A number that is not finite becomes NaN. A strength of −1 changes nothing, 0 lets no gradient pass.
+/// Checked by `tests/adversary/training.rs::reversal_is_the_identity_forward_and_a_factor_backward`.
+pub fn reverse(x: &Tensor, strength: f64) -> Result<Tensor> {
+    let constant = x.detach();
+    Ok((&constant + ((&constant - x)? * strength)?)?)
+}

@@ -1,0 +1,436 @@
+//! Contests on candle tensors: signs, scales, who moves, and what bad input gives.
+
+use lastlayer::adversary::{AdvLoss, Adversary, Contest, leakage, reverse};
+use lastlayer::data::Dataset;
+use lastlayer::error::Error;
+use lastlayer::loss::bce_logits;
+use lastlayer::model::{Pass, Plan, zoo};
+use lastlayer::numbers::Numbers;
+use lastlayer::prelude::{DType, Device, Tensor, Trainer, Var};
+use lastlayer::seed::Seed;
+use lastlayer::train::{Batch, Trainable};
+
+use super::{all_near, message, near};
+
+const SEED: Seed = Seed::new(7);
+
+/// Sums of a few dozen f32 numbers of size one.
+const F32: f64 = 1e-6;
+
+/// Three attributes that are linear in six inputs, the first two correlated.
+fn data(n: usize) -> Dataset {
+    let normal = |i: usize, j: usize| SEED.named("x").stream(i as u64).normal(j as u64);
+    let x: Vec<f32> = (0..n).flat_map(|i| (0..6).map(move |j| normal(i, j) as f32)).collect();
+    let attributes = |i: usize| {
+        let a = normal(i, 0) + 0.5 * normal(i, 1) > 0.0;
+        let b = normal(i, 0) + normal(i, 2) > 0.0;
+        [a, b, normal(i, 3) > 0.3].map(|v| f32::from(u8::from(v)))
+    };
+    let a: Vec<f32> = (0..n).flat_map(attributes).collect();
+    let y = Tensor::zeros(n, DType::U32, &Device::Cpu).unwrap();
+    let x = Tensor::from_vec(x, (n, 6), &Device::Cpu).unwrap();
+    let a = Tensor::from_vec(a, (n, 3), &Device::Cpu).unwrap();
+    Dataset::new("three", x, y, ["all"]).unwrap().with_attributes(a, ["a", "b", "c"]).unwrap()
+}
+
+fn plan() -> Plan {
+    zoo::mlp(&[6, 5]).unwrap()
+}
+
+fn contest(loss: AdvLoss, strength: f64) -> Contest {
+    Contest { loss, strength, rival_rate: 1.0, ..Contest::default() }
+}
+
+fn against(own: &[&str], rivals: &[&str], contest: Contest, data: &Dataset) -> Adversary {
+    Adversary::new(plan(), data, own, rivals, contest, SEED, &Device::Cpu).unwrap()
+}
+
+fn batch(data: &Dataset) -> Batch {
+    Batch {
+        x: data.x.clone(),
+        y: data.y.clone(),
+        a: data.a.clone(),
+        data: data.clone(),
+        rows: (0..data.n()).collect(),
+        step: 0,
+        epoch: 0,
+        progress: 0.0,
+        rate: 0.1,
+        seed: SEED,
+    }
+}
+
+fn numbers(vars: &[Var]) -> Vec<f64> {
+    vars.iter().flat_map(|var| var.numbers().unwrap().into_owned()).collect()
+}
+
+/// All parameters after one step of plain descent with rate 1 on the whole set: backbone, own heads, rivals' heads.
+fn moved(adversary: &Adversary, data: &Dataset) -> [Vec<f64>; 3] {
+    let of = |adversary: &Adversary| {
+        let rival = adversary.rival.as_ref().map_or(Vec::new(), |net| net.vars());
+        [numbers(&adversary.phi.vars()), numbers(&adversary.own.vars()), numbers(&rival)]
+    };
+    let before = of(adversary);
+    let trainer = Trainer::sgd(1.0, 0.0).batch(data.n()).seed(SEED).silent();
+    trainer.fit(adversary, data, |b| adversary.step(b)).unwrap();
+    let after = of(adversary);
+    [0, 1, 2].map(|i| before[i].iter().zip(&after[i]).map(|(before, after)| before - after).collect())
+}
+
+#[test]
+fn reversal_is_the_identity_forward_and_a_factor_backward() {
+    let x = SEED.normal_tensor((50, 7), (0.0, 1e3), DType::F32, &Device::Cpu).unwrap();
+    let upstream = SEED.named("up").normal_tensor((50, 7), (0.0, 1.0), DType::F32, &Device::Cpu).unwrap();
+    for strength in [0.3, 0.0, 1.0, -1.0, 2.5] {
+        let var = Var::from_tensor(&x).unwrap();
+        let y = reverse(&var, strength).unwrap();
+        assert_eq!(y.to_vec2::<f32>().unwrap(), x.to_vec2::<f32>().unwrap(), "to the last bit");
+        let store = (y * &upstream).unwrap().sum_all().unwrap().backward().unwrap();
+        let expected = (&upstream * -strength).unwrap();
+        // No gradient at all is a gradient of zeros.
+        let found = store.get(&var).cloned().unwrap_or(x.zeros_like().unwrap());
+        all_near(&found.numbers().unwrap(), &expected.numbers().unwrap(), F32);
+    }
+}
+
+#[test]
+fn two_reversals_multiply_with_a_plus() {
+    let var = Var::new(&[1.0f64, -2.0], &Device::Cpu).unwrap();
+    let y = reverse(&reverse(&var, 0.5).unwrap(), 3.0).unwrap();
+    let store = y.sum_all().unwrap().backward().unwrap();
+    assert_eq!(store.get(&var).unwrap().to_vec1::<f64>().unwrap(), [1.5, 1.5]);
+}
+
+/// Gradients of the two losses by themselves, from the same start.
+fn separate(data: &Dataset) -> [[Vec<f64>; 3]; 2] {
+    let adversary = against(&["a"], &["b"], contest(AdvLoss::Reverse, 1.0), data);
+    let z = adversary.phi.forward(&data.x, Pass::Eval).unwrap();
+    let vars = |net: &lastlayer::model::Net| net.vars();
+    let rival = adversary.rival.clone().unwrap();
+    [(&adversary.own, "a"), (&rival, "b")].map(|(head, name)| {
+        let y = data.attribute(name).unwrap().unsqueeze(1).unwrap();
+        let loss = bce_logits(&head.forward(&z, Pass::Eval).unwrap(), &y).unwrap();
+        let store = loss.backward().unwrap();
+        [vars(&adversary.phi), vars(&adversary.own), vars(&rival)].map(|vars| {
+            let gradient = |var: &Var| {
+                let zeros = vec![0.0; var.elem_count()];
+                store.get(var).map_or(zeros, |g| g.numbers().unwrap().into_owned())
+            };
+            vars.iter().flat_map(gradient).collect()
+        })
+    })
+}
+
+#[test]
+fn a_step_of_reversal_is_two_explicit_steps() {
+    let data = data(60);
+    let [own, rival] = separate(&data);
+    for strength in [0.0, 0.3, 1.0, 3.0] {
+        let found = moved(&against(&["a"], &["b"], contest(AdvLoss::Reverse, strength), &data), &data);
+        // The backbone follows both, affine in the strength; each head follows its own loss, whatever the strength.
+        let phi: Vec<f64> = own[0].iter().zip(&rival[0]).map(|(a, b)| a - strength * b).collect();
+        all_near(&found[0], &phi, F32);
+        all_near(&found[1], &own[1], F32);
+        all_near(&found[2], &rival[2], F32);
+    }
+}
+
+#[test]
+fn strength_minus_one_is_pair_training_and_zero_is_single_training() {
+    let data = data(80);
+    let train = |own: &[&str], rivals: &[&str], contest: Contest| {
+        let adversary = against(own, rivals, contest, &data);
+        let trainer = Trainer::adam(0.01).batch(20).epochs(3).seed(SEED).silent();
+        trainer.fit(&adversary, &data, |b| adversary.step(b)).unwrap();
+        adversary
+    };
+    let reversed = train(&["a"], &["b"], contest(AdvLoss::Reverse, -1.0));
+    let together = train(&["a"], &["b"], contest(AdvLoss::MultiTask, 1.0));
+    assert_eq!(numbers(&reversed.phi.vars()), numbers(&together.phi.vars()));
+    assert_eq!(numbers(&reversed.own.vars()), numbers(&together.own.vars()));
+    let ignored = train(&["a"], &["b"], contest(AdvLoss::Reverse, 0.0));
+    let single = train(&["a"], &[], contest(AdvLoss::None, 0.0));
+    assert_eq!(numbers(&ignored.phi.vars()), numbers(&single.phi.vars()));
+    assert_eq!(numbers(&ignored.own.vars()), numbers(&single.own.vars()));
+    // A pair is one run for both directions: all start from the same numbers.
+    let other_way = train(&["b"], &["a"], contest(AdvLoss::MultiTask, 1.0));
+    all_near(&numbers(&other_way.phi.vars()), &numbers(&together.phi.vars()), 1e-4);
+}
+
+#[test]
+fn flipped_labels_push_where_reversal_saturates() {
+    // One feature, one rival: the gradient of each loss on the rival's score.
+    for (y, s) in [(1.0f64, -3.0f64), (1.0, 0.0), (1.0, 3.0), (0.0, -3.0), (0.0, 0.0), (0.0, 3.0)] {
+        let p = super::logistic(s);
+        let score = Var::new(&[s], &Device::Cpu).unwrap();
+        let label = Tensor::new(&[y], &Device::Cpu).unwrap();
+        let reversed = bce_logits(&reverse(&score, 0.7).unwrap(), &label).unwrap().backward().unwrap();
+        let flipped = (bce_logits(&score, &label.affine(-1.0, 1.0).unwrap()).unwrap() * 0.7).unwrap();
+        let flipped = flipped.backward().unwrap();
+        let at =
+            |store: &lastlayer::candle::backprop::GradStore| store.get(&score).unwrap().numbers().unwrap()[0];
+        near(at(&reversed), 0.7 * (y - p), 1e-12);
+        near(at(&flipped), 0.7 * (p - (1.0 - y)), 1e-12);
+        near(at(&reversed) + at(&flipped), 0.7 * (2.0 * y - 1.0), 1e-12);
+    }
+}
+
+#[test]
+fn the_rival_of_flipped_labels_moves_first_and_by_itself() {
+    let data = data(60);
+    let [own, rival] = separate(&data);
+    let adversary = against(&["a"], &["b"], contest(AdvLoss::FlippedLabel, 0.5), &data);
+    let groups: Vec<String> = adversary.groups().into_iter().map(|g| g.name).collect();
+    assert_eq!(groups, ["bottom", "own"]);
+    let before = numbers(&adversary.rival.as_ref().unwrap().vars());
+    // Adam's first step has the size of its rate, against the sign of the gradient.
+    let step = adversary.step(&batch(&data)).unwrap();
+    drop(step);
+    let after = numbers(&adversary.rival.as_ref().unwrap().vars());
+    for ((before, after), gradient) in before.iter().zip(&after).zip(&rival[2]) {
+        near(before - after, 0.1 * gradient.signum(), 1e-4);
+    }
+    // The features then move by their own loss and by the flipped labels, under the head that has moved.
+    let z = adversary.phi.forward(&data.x, Pass::Eval).unwrap();
+    let flipped = data.attribute("b").unwrap().unsqueeze(1).unwrap().affine(-1.0, 1.0).unwrap();
+    let rival = adversary.rival.as_ref().unwrap();
+    let loss = bce_logits(&rival.forward(&z, Pass::Eval).unwrap(), &flipped).unwrap();
+    let store = loss.backward().unwrap();
+    let gradient = |var: &Var| store.get(var).unwrap().numbers().unwrap().into_owned();
+    let flipped: Vec<f64> = adversary.phi.vars().iter().flat_map(gradient).collect();
+    let expected: Vec<f64> = own[0].iter().zip(&flipped).map(|(a, b)| a + 0.5 * b).collect();
+    // The trainer has rate 1, so a tenth of it is the rate above.
+    let slower = Contest { rival_rate: 0.1, ..contest(AdvLoss::FlippedLabel, 0.5) };
+    let fresh = against(&["a"], &["b"], slower, &data);
+    let found = moved(&fresh, &data);
+    all_near(&found[0], &expected, 1e-5);
+    all_near(&found[1], &own[1], F32);
+}
+
+#[test]
+fn a_contest_with_an_inner_step_continues_to_the_same_bits() {
+    let data = data(64);
+    let folder = tempfile::tempdir().unwrap();
+    for loss in [AdvLoss::FlippedLabel, AdvLoss::WassersteinClipped { clip: 0.01, steps: 2 }] {
+        let make = || against(&["a"], &["b"], contest(loss, 0.5), &data);
+        let trainer = Trainer::adam(0.01).batch(16).epochs(3).seed(SEED).silent();
+        let whole = make();
+        trainer.fit(&whole, &data, |b| whole.step(b)).unwrap();
+        let place = folder
+            .path()
+            .join(format!("{loss:?}").chars().filter(|c| c.is_alphanumeric()).collect::<String>());
+        let trainer = trainer.checkpoints(&place, 1);
+        let first = make();
+        let mut left = 5;
+        // A step that fails is what an interruption looks like from here.
+        let stopped = trainer.fit(&first, &data, |b| {
+            left -= 1;
+            if left == 0 { Err(Error::config("stop", 0, "here")) } else { first.step(b) }
+        });
+        assert!(stopped.is_err());
+        let second = make();
+        trainer.fit(&second, &data, |b| second.step(b)).unwrap();
+        for (a, b) in [(&whole.phi, &second.phi), (&whole.own, &second.own)] {
+            assert_eq!(numbers(&a.vars()), numbers(&b.vars()));
+        }
+        let rivals = [&whole, &second].map(|a| numbers(&a.rival.as_ref().unwrap().vars()));
+        assert_eq!(rivals[0], rivals[1]);
+    }
+}
+
+#[test]
+fn the_linear_critic_sees_the_distance_of_the_means() {
+    let data = data(60);
+    let strength = 0.5;
+    let found = moved(&against(&["a"], &["b"], contest(AdvLoss::WassersteinLinear, strength), &data), &data);
+    // The same by hand: central differences would be lost in f32, so the gradient of the length is written out.
+    let adversary = against(&["a"], &["b"], contest(AdvLoss::WassersteinLinear, strength), &data);
+    let z = adversary.phi.forward(&data.x, Pass::Eval).unwrap();
+    let y = data.attribute("b").unwrap().unsqueeze(1).unwrap();
+    let ones = y.sum_all().unwrap().to_scalar::<f32>().unwrap() as f64;
+    let side = ((&y / ones).unwrap() - (y.affine(-1.0, 1.0).unwrap() / (60.0 - ones)).unwrap()).unwrap();
+    let apart = z.broadcast_mul(&side).unwrap().sum(0).unwrap();
+    let length = apart.sqr().unwrap().sum_all().unwrap().sqrt().unwrap();
+    // Never exceeded by another direction.
+    let numbers_apart = apart.numbers().unwrap().into_owned();
+    let longest = super::norm(&numbers_apart);
+    for i in 0..10_000u64 {
+        let w: Vec<f64> = (0..numbers_apart.len()).map(|j| SEED.stream(i).normal(j as u64)).collect();
+        assert!(super::dot(&w, &numbers_apart) / super::norm(&w) <= longest + 1e-12);
+    }
+    let own_y = data.attribute("a").unwrap().unsqueeze(1).unwrap();
+    let own = bce_logits(&adversary.own.forward(&z, Pass::Eval).unwrap(), &own_y).unwrap();
+    let store = (own + (length * strength).unwrap()).unwrap().backward().unwrap();
+    let expected: Vec<f64> = adversary
+        .phi
+        .vars()
+        .iter()
+        .flat_map(|v| store.get(v).unwrap().numbers().unwrap().into_owned())
+        .collect();
+    all_near(&found[0], &expected, F32);
+}
+
+#[test]
+fn equal_means_leave_the_features_alone() {
+    // All inputs equal: the distance is zero, and has no gradient; the step is that of the own loss.
+    let some = data(40);
+    let x = Tensor::ones((40, 6), DType::F32, &Device::Cpu).unwrap();
+    let equal = Dataset { x, ..some };
+    let with = moved(&against(&["a"], &["b"], contest(AdvLoss::WassersteinLinear, 1.0), &equal), &equal);
+    let without = moved(&against(&["a"], &[], contest(AdvLoss::None, 0.0), &equal), &equal);
+    all_near(&with[0], &without[0], F32);
+}
+
+#[test]
+fn a_critic_stays_clipped() {
+    let data = data(60);
+    let clip = 0.01;
+    let loss = AdvLoss::WassersteinClipped { clip, steps: 5 };
+    let adversary = against(&["a"], &["b"], contest(loss, 1.0), &data);
+    let trainer = Trainer::adam(0.01).batch(20).epochs(2).seed(SEED).silent();
+    trainer.fit(&adversary, &data, |b| adversary.step(b)).unwrap();
+    let critic = numbers(&adversary.rival.as_ref().unwrap().vars());
+    assert!(critic.iter().all(|w| w.abs() <= clip + 1e-9));
+    assert!(critic.iter().any(|w| w.abs() > 0.9 * clip), "a linear critic goes to the corners");
+}
+
+#[test]
+fn groups_are_means_and_a_group_twice_is_the_group() {
+    let data = data(60);
+    let one = moved(&against(&["a"], &["b"], contest(AdvLoss::Reverse, 0.4), &data), &data);
+    let other = moved(&against(&["a"], &["c"], contest(AdvLoss::Reverse, 0.4), &data), &data);
+    let both = moved(&against(&["a"], &["b", "c"], contest(AdvLoss::Reverse, 0.4), &data), &data);
+    let mean: Vec<f64> = one[0].iter().zip(&other[0]).map(|(a, b)| (a + b) / 2.0).collect();
+    all_near(&both[0], &mean, F32);
+    let duplicated = data.a.as_ref().unwrap();
+    let b = duplicated.narrow(1, 1, 1).unwrap();
+    let twice = Tensor::cat(&[duplicated, &b], 1).unwrap();
+    let twice =
+        Dataset { a: None, ..data.clone() }.with_attributes(twice, ["a", "b", "c", "b again"]).unwrap();
+    let again = moved(&against(&["a"], &["b", "b again"], contest(AdvLoss::Reverse, 0.4), &twice), &twice);
+    // The copy has a head of its own, drawn from another name; give it the first one's.
+    assert_eq!(again[0].len(), one[0].len());
+    let adversary = against(&["a"], &["b", "b again"], contest(AdvLoss::Reverse, 0.4), &twice);
+    let rival = adversary.rival.as_ref().unwrap();
+    for var in rival.vars() {
+        let first = var.as_tensor().narrow(0, 0, 1).unwrap();
+        var.set(&Tensor::cat(&[&first, &first], 0).unwrap()).unwrap();
+    }
+    all_near(&moved(&adversary, &twice)[0], &one[0], F32);
+}
+
+#[test]
+fn decorrelated_weights_make_the_labels_independent() {
+    let data = data(200);
+    let plain = contest(AdvLoss::Reverse, 0.5);
+    let weighed = Contest { decorrelated: true, ..plain };
+    let found = moved(&against(&["a"], &["b"], weighed, &data), &data);
+    let labels = |name: &str| -> Vec<u8> {
+        data.attribute(name).unwrap().numbers().unwrap().iter().map(|v| *v as u8).collect()
+    };
+    let (a, b) = (labels("a"), labels("b"));
+    let weights = lastlayer::adversary::decorrelating_weights(&a, &b).unwrap();
+    let adversary = against(&["a"], &["b"], weighed, &data);
+    let z = adversary.phi.forward(&data.x, Pass::Eval).unwrap();
+    let y = data.attribute("b").unwrap().unsqueeze(1).unwrap();
+    let s = adversary.rival.as_ref().unwrap().forward(&z, Pass::Eval).unwrap();
+    let w: Vec<f32> = weights.iter().map(|w| *w as f32).collect();
+    let w = Tensor::from_vec(w, (200, 1), &Device::Cpu).unwrap();
+    let loss = (lastlayer::loss::bce_logits_each(&s, &y).unwrap() * w).unwrap().mean_all().unwrap();
+    let store = loss.backward().unwrap();
+    let expected: Vec<f64> = adversary
+        .rival
+        .as_ref()
+        .unwrap()
+        .vars()
+        .iter()
+        .flat_map(|v| store.get(v).unwrap().numbers().unwrap().into_owned())
+        .collect();
+    all_near(&found[2], &expected, F32);
+    assert_ne!(found[2], moved(&against(&["a"], &["b"], plain, &data), &data)[2]);
+}
+
+#[test]
+fn warm_up_begins_at_zero_and_ends_near_the_strength() {
+    let contest = Contest { warm_up: true, strength: 0.8, ..Contest::default() };
+    assert_eq!(contest.strength_at(0.0), 0.0);
+    near(contest.strength_at(0.5), 0.8 * (2.0 / (1.0 + (-5.0f64).exp()) - 1.0), 1e-15);
+    near(contest.strength_at(1.0), 0.8, 1e-3);
+}
+
+#[test]
+fn a_batch_with_one_value_of_the_rival_leaves_the_distance_out() {
+    let data = data(40);
+    let b = data.attribute("b").unwrap().numbers().unwrap().into_owned();
+    let ones: Vec<usize> = (0..40).filter(|i| b[*i] > 0.5).collect();
+    let one_value = data.subset(&ones).unwrap();
+    for loss in [AdvLoss::WassersteinLinear, AdvLoss::WassersteinClipped { clip: 0.1, steps: 1 }] {
+        let adversary = against(&["a"], &["b"], contest(loss, 5.0), &data);
+        let single = against(&["a"], &[], contest(AdvLoss::None, 0.0), &data);
+        let [with, without] =
+            [&adversary, &single].map(|a| format!("{:?}", a.step(&batch(&one_value)).unwrap()));
+        assert_eq!(with, without);
+    }
+    // A logistic loss is defined on one value too.
+    let adversary = against(&["a"], &["b"], contest(AdvLoss::Reverse, 1.0), &data);
+    adversary.step(&batch(&one_value)).unwrap();
+    adversary.step(&batch(&data.subset(&[0]).unwrap())).unwrap();
+}
+
+#[test]
+fn a_probe_reads_what_features_hold() {
+    let (train, test) = (data(400), data(900));
+    let adversary = against(&["a"], &[], contest(AdvLoss::None, 0.0), &train);
+    let net = adversary.net();
+    let known = leakage(&net, &train, &test, "a").unwrap();
+    assert!(known > 0.7, "{known}");
+    // Constant features tell nothing: the probe decides one class for all.
+    let x = Tensor::zeros((400, 6), DType::F32, &Device::Cpu).unwrap();
+    let blind = leakage(&net, &Dataset { x, ..train.clone() }, &test, "a").unwrap();
+    near(blind, 0.5, 0.1);
+    assert!(message(leakage(&net, &train, &test, "d")).contains("a, b, c"));
+}
+
+#[test]
+fn bad_contests_say_what_is_allowed() {
+    let data = data(30);
+    let make = |own: &[&str], rivals: &[&str], contest: Contest| {
+        Adversary::new(plan(), &data, own, rivals, contest, SEED, &Device::Cpu)
+    };
+    let reverse = contest(AdvLoss::Reverse, 1.0);
+    assert!(message(make(&[], &["b"], reverse)).contains("at least one of each"));
+    assert!(message(make(&["a"], &[], reverse)).contains("at least one of each"));
+    assert!(message(make(&["a"], &["a"], reverse)).contains("each attribute once"));
+    assert!(message(make(&["a"], &["z"], reverse)).contains("a, b, c"));
+    assert!(message(make(&["a"], &["b"], contest(AdvLoss::Reverse, f64::NAN))).contains("finite"));
+    assert!(message(make(&["a"], &["b"], Contest { rival_rate: 0.0, ..reverse })).contains("above 0"));
+    assert!(
+        message(make(&["a"], &["b", "c"], Contest { decorrelated: true, ..reverse })).contains("one of each")
+    );
+    assert!(message(make(&["a"], &["b", "c"], contest(AdvLoss::WassersteinLinear, 1.0))).contains("one"));
+    let clipped = contest(AdvLoss::WassersteinClipped { clip: -1.0, steps: 1 }, 1.0);
+    assert!(message(make(&["a"], &["b"], clipped)).contains("above 0"));
+    let ones = Tensor::ones((30, 1), DType::F32, &Device::Cpu).unwrap();
+    let constant = Dataset { a: None, ..data.clone() }.with_attributes(ones, ["always"]).unwrap();
+    let error =
+        Adversary::new(plan(), &constant, &["always"], &[], contest(AdvLoss::None, 0.0), SEED, &Device::Cpu);
+    assert!(message(error).contains("one value only"));
+    let bare = Dataset { a: None, ..data.clone() };
+    let adversary = against(&["a"], &["b"], reverse, &data);
+    assert!(message(adversary.step(&batch(&bare))).contains("no attributes"));
+}
+
+#[test]
+fn scores_that_are_not_numbers_end_the_run_and_move_nothing() {
+    let data = data(30);
+    let adversary = against(&["a"], &["b"], contest(AdvLoss::FlippedLabel, 1.0), &data);
+    let all = |a: &Adversary| {
+        [numbers(&a.phi.vars()), numbers(&a.own.vars()), numbers(&a.rival.as_ref().unwrap().vars())]
+    };
+    let before = all(&adversary);
+    let bad = Dataset { x: (&data.x * f64::NAN).unwrap(), ..data.clone() };
+    let trainer = Trainer::adam(0.1).batch(30).seed(SEED).silent();
+    let result = trainer.fit(&adversary, &data, |b| adversary.step(&Batch { x: bad.x.clone(), ..b.clone() }));
+    assert!(matches!(result, Err(Error::Solve { .. })));
+    assert_eq!(all(&adversary), before);
+}
