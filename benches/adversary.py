@@ -23,10 +23,13 @@ a = read("a", -1, ATTRIBUTES)
 y = a[:, torch.tensor(pairs)].transpose(0, 1).contiguous()  # (pairs, n, 2)
 order = read("order", -1).long()
 sizes = ((HIDDEN[0], FEATURES), (HIDDEN[1], HIDDEN[0]), (2, HIDDEN[1]))
-layers = [
-    (read(f"{i}.weight", len(pairs), *size).requires_grad_(), read(f"{i}.bias", len(pairs), 1, size[0]).requires_grad_())
-    for i, size in enumerate(sizes)
-]
+theta = read("theta", len(pairs), -1)
+layers, start = [], 0
+for rows, columns in sizes:
+    weight = theta[:, start : start + rows * columns].reshape(len(pairs), rows, columns)
+    bias = theta[:, start + rows * columns : start + rows * (columns + 1)].reshape(len(pairs), 1, rows)
+    layers.append((weight.clone().requires_grad_(), bias.clone().requires_grad_()))
+    start += rows * (columns + 1)
 optimiser = torch.optim.Adam([p for layer in layers for p in layer], lr=1e-3)
 
 

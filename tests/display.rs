@@ -187,6 +187,7 @@ const PARTS: &[&str] = &[
     "ThetaGrad",
     "ThresholdPolicy",
     "Turns",
+    "TwoLayer",
     "WeakFit",
     "Within",
 ];

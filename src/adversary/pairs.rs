@@ -8,10 +8,9 @@ use super::contest::heads;
 use super::transfer::Transfer;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
-use crate::loss::bce_logits_each;
 use crate::model::{Net, zoo};
 use crate::numbers::Numbers;
-use crate::ops::{relu, stacked_linear};
+use crate::ops::stacked::TwoLayer;
 use crate::record::Record;
 use crate::seed::Seed;
 use crate::train::{Batch, Group, Step, Trainable, Trainer};
@@ -52,11 +51,12 @@ impl Task {
 #[derive(Clone, Debug)]
 pub struct PairStack {
     tasks: Vec<Task>,
-    /// Weight and bias of the three layers.
-    layers: Vec<[Var; 2]>,
-    /// Columns of the attributes, two for each task, and (tasks, 1, 2) their weights.
+    sizes: TwoLayer,
+    /// (tasks, parameters of one network)
+    theta: Var,
+    /// Columns of the attributes, two for each task, and the weight of each.
     columns: Tensor,
-    weights: Tensor,
+    weights: Vec<f64>,
 }
 
 impl PairStack {
@@ -81,60 +81,42 @@ impl PairStack {
             let allowed = format!("at least one, of attributes 0 to {}", names.len().saturating_sub(1));
             return Err(Error::config("tasks of a pair search", format!("{tasks:?}"), allowed));
         }
-        let models = tasks.len();
-        let stack = |tensor: &Tensor| -> Result<Var> {
-            let shape = [&[models], tensor.dims()].concat();
-            Ok(Var::from_tensor(&tensor.unsqueeze(0)?.broadcast_as(shape)?.contiguous()?)?)
-        };
+        let sizes = TwoLayer { inputs: d, hidden };
         let trunk = Net::new(zoo::mlp(&[d, hidden[0], hidden[1]])?, seed.named("phi"), DType::F32, device)?;
-        let layer = |name: &str| -> Result<[Var; 2]> {
-            let part =
-                |part: &str| stack(&trunk.parameters()[&format!("{name}.{part}")].as_detached_tensor());
-            Ok([part("weight")?, part("bias")?])
-        };
-        let mut layers = vec![layer("0")?, layer("2")?];
-        let both = |[(a, _), (b, _)]: &[(usize, f64); 2]| -> Result<[Tensor; 2]> {
+        let shared =
+            ["0.weight", "0.bias", "2.weight", "2.bias"].map(|part| trunk.parameters()[part].flatten_all());
+        let shared = shared.into_iter().collect::<candle_core::Result<Vec<Tensor>>>()?;
+        let network = |[(a, _), (b, _)]: &[(usize, f64); 2]| -> Result<Tensor> {
             let head = heads(hidden[1], &[&names[*a], &names[*b]], Default::default(), seed, device)?;
-            Ok(["weight", "bias"].map(|part| head.parameters()[part].as_detached_tensor()))
+            let top = ["weight", "bias"].map(|part| head.parameters()[part].flatten_all());
+            let top = top.into_iter().collect::<candle_core::Result<Vec<Tensor>>>()?;
+            Ok(Tensor::cat(&[&shared[..], &top[..]].concat(), 0)?.detach())
         };
-        let each = attributes.iter().map(both).collect::<Result<Vec<_>>>()?;
-        let top = |part: usize| -> Result<Var> {
-            let all: Vec<&Tensor> = each.iter().map(|head| &head[part]).collect();
-            Ok(Var::from_tensor(&Tensor::stack(&all, 0)?)?)
-        };
-        layers.push([top(0)?, top(1)?]);
+        let theta = attributes.iter().map(network).collect::<Result<Vec<Tensor>>>()?;
         let columns: Vec<u32> = attributes.iter().flatten().map(|(a, _)| *a as u32).collect();
-        let weights: Vec<f32> = attributes.iter().flatten().map(|(_, weight)| *weight as f32).collect();
         Ok(PairStack {
             tasks: tasks.to_vec(),
-            layers,
+            sizes,
+            theta: Var::from_tensor(&Tensor::stack(&theta, 0)?)?,
             columns: Tensor::new(columns, device)?,
-            weights: Tensor::from_vec(weights, (models, 1, 2), device)?,
+            weights: attributes.iter().flatten().map(|(_, weight)| *weight).collect(),
         })
     }
 
     /// (tasks, n, 2) Scores of both heads of every network on features (n, d).
     pub fn scores(&self, x: &Tensor) -> Result<Tensor> {
-        let [first, second, top] = &self.layers[..] else {
-            return Err(Error::shape("layers of a stack", 3, self.layers.len()));
-        };
-        let z = relu(&stacked_linear(x, &first[0], &first[1])?)?;
-        let z = relu(&stacked_linear(&z, &second[0], &second[1])?)?;
-        stacked_linear(&z, &top[0], &top[1])
+        self.sizes.scores(&self.theta, x)
     }
 
-    /// (tasks, n, 2) Labels of both attributes of every task.
+    /// (n, 2 · tasks) Labels of both attributes of every task.
     fn labels(&self, attributes: &Tensor) -> Result<Tensor> {
-        let (n, models) = (attributes.dim(0)?, self.tasks.len());
-        let y = attributes.index_select(&self.columns, 1)?.ge(0.5)?.to_dtype(DType::F32)?;
-        Ok(y.reshape((n, models, 2))?.transpose(0, 1)?.contiguous()?)
+        Ok(attributes.index_select(&self.columns, 1)?.ge(0.5)?.to_dtype(DType::F32)?)
     }
 
     /// Sum over all networks of their mean losses; none of them feels the others.
     pub fn step(&self, batch: &Batch) -> Result<Step> {
-        let each = bce_logits_each(&self.scores(&batch.x)?, &self.labels(batch.attributes()?)?)?;
-        let n = batch.x.dim(0)? as f64;
-        Ok(Step::new((each.broadcast_mul(&self.weights)?.sum_all()? / n)?))
+        let y = self.labels(batch.attributes()?)?;
+        Ok(Step::new(self.sizes.logistic_loss(&self.theta, &batch.x, &y, &self.weights)?.sum_all()?))
     }
 
     /// Share of right decisions for both attributes of every task; the second of a single one repeats its first.
@@ -145,7 +127,8 @@ impl PairStack {
             Error::data(&data.names.set, "there are no attributes; add some with with_attributes")
         })?;
         let decided = self.scores(&data.inputs()?)?.gt(0.0)?.to_dtype(DType::F32)?;
-        let right = decided.eq(&self.labels(attributes)?)?.to_dtype(DType::F64)?.sum(1)?;
+        let y = self.labels(attributes)?.reshape((data.n(), self.tasks.len(), 2))?.transpose(0, 1)?;
+        let right = decided.eq(&y.contiguous()?)?.to_dtype(DType::F64)?.sum(1)?;
         let right: Vec<f64> = right.numbers()?.iter().map(|count| count / data.n() as f64).collect();
         let pair = |(i, task): (usize, &Task)| match task {
             Task::Single(_) => [right[2 * i]; 2],
@@ -163,10 +146,7 @@ impl PairStack {
 
 impl Trainable for PairStack {
     fn groups(&self) -> Vec<Group> {
-        let vars = self.layers.iter().enumerate().flat_map(|(i, [weight, bias])| {
-            [(format!("{i}.weight"), weight.clone()), (format!("{i}.bias"), bias.clone())]
-        });
-        vec![Group::new("all", vars.collect())]
+        vec![Group::new("all", vec![("theta".to_string(), self.theta.clone())])]
     }
 
     fn identity(&self) -> String {

@@ -8,7 +8,7 @@
 //! | [`block`] | [`conv_block`]: convolution, batch norm, ReLU and max pooling at once | every result between them costs three passes in candle's backward |
 //! | [`activation`] | [`relu`], [`mish`] | gradient 1 at 0; overflow |
 //! | [`linear`](mod@linear) | [`linear()`]: a whole layer as one operation | copies and broadcasts in backward |
-//! | [`stacked`] | [`stacked_linear`]: the layers of many models at once | one core for each product |
+//! | [`stacked`] | [`stacked_linear`], [`TwoLayer`](stacked::TwoLayer): many small models at once | one core for each product, and memory that never rests in a cache |
 //! | `known` | what was computed on the host, with its gradient | three passes over every score |
 //! | [`backward`](mod@backward) | [`backward()`]: gradients of parameters without copies | two copies each, and threads that spin |
 //! | [`optimiser`] | [`adam_step`], [`sgd_step`] | a dozen tensors per parameter; no momentum |

@@ -1,6 +1,6 @@
 //! Many linear layers at once: against one layer at a time, and every gradient against finite differences.
 
-use lastlayer::ops::stacked::{stacked_linear, stacked_linear_by_tensors};
+use lastlayer::ops::stacked::{TwoLayer, stacked_linear, stacked_linear_by_tensors};
 use lastlayer::prelude::{DType, Device, Tensor, Var};
 use lastlayer::seed::Seed;
 
@@ -113,4 +113,75 @@ fn sizes_that_disagree_are_named() {
     assert!(say(&x, &weight, &bias.narrow(0, 0, 2).unwrap()).contains("bias of stacked_linear"));
     assert!(say(&x.to_dtype(DType::F64).unwrap(), &weight, &bias).contains("F32"));
     assert!(say(&x.unsqueeze(0).unwrap(), &weight, &bias).contains("x of stacked_linear"));
+}
+
+const SIZES: TwoLayer = TwoLayer { inputs: 5, hidden: [4, 3] };
+
+/// Parameters of three networks, inputs and labels of seven rows.
+fn networks() -> [Tensor; 3] {
+    let labels = normal("y", &[7, 6], DType::F64).gt(0.0).unwrap().to_dtype(DType::F64).unwrap();
+    [normal("theta", &[3, SIZES.size()], DType::F64), normal("x", &[7, 5], DType::F64), labels]
+}
+
+const WEIGHTS: [f64; 6] = [1.0, 0.0, 1.0, 1.0, 0.5, 2.0];
+
+/// The same losses, composed of tensor operations.
+fn composed(theta: &Tensor, x: &Tensor, y: &Tensor) -> Tensor {
+    let y = y.reshape((7, 3, 2)).unwrap().transpose(0, 1).unwrap().contiguous().unwrap();
+    let each = lastlayer::loss::bce_logits_each(&SIZES.scores(theta, x).unwrap(), &y).unwrap();
+    let weights = Tensor::new(&WEIGHTS, &Device::Cpu).unwrap().reshape((3, 1, 2)).unwrap();
+    (each.broadcast_mul(&weights).unwrap().sum((1, 2)).unwrap() / 7.0).unwrap()
+}
+
+#[test]
+fn the_loss_of_many_networks_is_that_of_each() {
+    let [theta, x, y] = networks();
+    let (ours, plain) = (Var::from_tensor(&theta).unwrap(), Var::from_tensor(&theta).unwrap());
+    let loss = SIZES.logistic_loss(&ours, &x, &y, &WEIGHTS).unwrap();
+    let expected = composed(&plain, &x, &y);
+    close(&loss, &expected, 1e-12);
+    // Weights of their own for the three losses, so that the gradient of each is seen.
+    let shares = Tensor::new(&[1.0, -0.5, 2.0], &Device::Cpu).unwrap();
+    for shares in [shares.ones_like().unwrap(), shares] {
+        let of = |loss: &Tensor, var: &Var| {
+            let store = (loss * &shares).unwrap().sum_all().unwrap().backward().unwrap();
+            store.get(var).unwrap().clone()
+        };
+        let loss = SIZES.logistic_loss(&ours, &x, &y, &WEIGHTS).unwrap();
+        close(&of(&loss, &ours), &of(&expected, &plain), 1e-12);
+    }
+}
+
+#[test]
+fn the_gradient_of_many_networks_matches_finite_differences() {
+    const STEP: f64 = 1e-6;
+    let [theta, x, y] = networks();
+    let var = Var::from_tensor(&theta).unwrap();
+    let store = SIZES.logistic_loss(&var, &x, &y, &WEIGHTS).unwrap().sum_all().unwrap().backward().unwrap();
+    let (found, numbers) = (flat(store.get(&var).unwrap()), flat(&theta));
+    for i in 0..numbers.len() {
+        let value = |by: f64| {
+            let mut numbers = numbers.clone();
+            numbers[i] += by;
+            let theta = Tensor::from_vec(numbers, theta.shape(), &Device::Cpu).unwrap();
+            flat(&SIZES.logistic_loss(&theta, &x, &y, &WEIGHTS).unwrap()).iter().sum::<f64>()
+        };
+        let expected = (value(STEP) - value(-STEP)) / (2.0 * STEP);
+        assert!((found[i] - expected).abs() < 1e-8, "{}: {} and {expected}", i, found[i]);
+    }
+}
+
+#[test]
+fn networks_that_do_not_fit_are_named() {
+    let [theta, x, y] = networks();
+    let say = |theta: &Tensor, x: &Tensor, y: &Tensor, weights: &[f64]| {
+        SIZES.logistic_loss(theta, x, y, weights).unwrap_err().to_string()
+    };
+    assert!(
+        say(&theta.narrow(1, 0, 9).unwrap(), &x, &y, &WEIGHTS).contains("parameters of stacked networks")
+    );
+    assert!(say(&theta, &x.narrow(1, 0, 4).unwrap(), &y, &WEIGHTS).contains("inputs of stacked networks"));
+    assert!(say(&theta, &x, &y.narrow(1, 0, 4).unwrap(), &WEIGHTS).contains("labels of stacked networks"));
+    assert!(say(&theta, &x, &y, &WEIGHTS[..2]).contains("weights of stacked networks"));
+    assert!(say(&theta, &x.to_dtype(DType::F32).unwrap(), &y, &WEIGHTS).contains("F32"));
 }

@@ -67,6 +67,8 @@ def test_the_ratios_of_the_speed_table_are_the_records():
         "training step against": ("foca-step", "foca-step"),
         "a thousand ridge": ("ridge-head-small", "ridge-head-small"),
         "a ridge head,": ("ridge-head-large", "ridge-head-large"),
+        "all 120 pairs": ("pair-search", "pair-search"),
+        "training step with gradient": ("grl-step", "grl-step"),
         "a chart": ("figure", "figure-svg"),
         "drawing": ("critters", "critters"),
     }
