@@ -809,3 +809,18 @@ fn arrows_keep_both_ends_and_are_drawn_with_a_head() {
     assert!(count(&figure.svg(), "<poly") > count(&plain.svg(), "<poly"));
     assert!(scatter(&[Points::arrows("nan", [&[0.0], &[0.0]], [&[f64::NAN], &[1.0]])]).is_err());
 }
+
+#[test]
+fn marks_are_dots_in_their_cells() {
+    let values = Array2::from_shape_fn((3, 4), |(r, c)| (r + c) as f64);
+    let map = || {
+        heat(&values, &["a", "b", "c"].map(String::from), &["1", "2", "3", "4"].map(String::from)[..])
+            .unwrap()
+    };
+    let marked = Array2::from_shape_fn((3, 4), |(r, c)| r == 1 && c < 2);
+    let dots = |figure: &Figure| count(&figure.svg(), "<circle");
+    assert_eq!(dots(&map().marks(&marked).unwrap()), dots(&map()) + 2);
+    assert!(matches!(map().marks(&Array2::default((2, 4))), Err(Error::Shape { .. })));
+    let points = scatter(&[Points::new("p", &[0.0], &[0.0])]).unwrap();
+    assert!(matches!(points.marks(&marked), Err(Error::Config { .. })));
+}

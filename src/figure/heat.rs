@@ -38,7 +38,8 @@ pub fn heat<S: AsRef<str>>(values: &Array2<f64>, rows: &[S], columns: &[S]) -> R
     ensure_shape("names of the rows", values.nrows(), rows.len())?;
     ensure_shape("names of the columns", values.ncols(), columns.len())?;
     let names = |list: &[S]| list.iter().map(|s| s.as_ref().to_string()).collect();
-    Ok(Figure::new(Chart::Heat(Heat { cells, rows: names(rows), columns: names(columns), decimals: None })))
+    let (rows, columns, marks) = (names(rows), names(columns), Vec::new());
+    Ok(Figure::new(Chart::Heat(Heat { cells, rows, columns, decimals: None, marks })))
 }
 
 /// Function of the plane in colour, sampled at 121 by 81 places.
@@ -84,6 +85,8 @@ pub(super) struct Heat {
     rows: Vec<String>,
     columns: Vec<String>,
     pub decimals: Option<usize>,
+    /// Cells with a dot, row by row.
+    marks: Vec<usize>,
 }
 
 /// Samples of a function of the plane, lowest row first.
@@ -98,6 +101,12 @@ pub(super) struct Surface {
 }
 
 impl Heat {
+    pub fn mark(&mut self, marks: &Array2<bool>) -> Result<()> {
+        ensure_shape("marks of a heat map", &[self.rows.len(), self.columns.len()][..], marks.shape())?;
+        self.marks = marks.iter().enumerate().filter(|(_, mark)| **mark).map(|(i, _)| i).collect();
+        Ok(())
+    }
+
     pub fn draw(&self, canvas: &mut Canvas, outer: Rect, theme: &Theme, [x, y]: [&Axis; 2]) {
         let size = theme.text;
         let span = Span::over(&Axis::default(), extent(self.cells.iter()), 0.0);
@@ -121,6 +130,11 @@ impl Heat {
         self.draw_cells(canvas, area, &span);
         if let Some(decimals) = self.decimals {
             self.annotate(canvas, area, theme, &span, decimals);
+        }
+        for i in &self.marks {
+            let (r, c) = (i / self.columns.len(), i % self.columns.len());
+            let at = (area.left + (c as f64 + 0.5) * column, area.top + (r as f64 + 0.5) * row);
+            canvas.marker(0, at, theme.marker.min(0.3 * row), contrast(span.part(self.cells[*i])), false);
         }
         let sparse = |room: f64| (size / room).ceil().max(1.0) as usize;
         for (i, name) in self.rows.iter().enumerate().step_by(sparse(row)) {

@@ -21,6 +21,7 @@ mod save;
 mod series;
 mod tree;
 
+use ndarray::Array2;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
@@ -199,6 +200,17 @@ impl Figure {
         match &mut self.chart {
             Chart::Heat(heat) => heat.decimals = Some(decimals.min(9)),
             _ => return Err(self.unsuited("annotation", "heat maps")),
+        }
+        Ok(self)
+    }
+
+    /// Puts a dot into the cells of a heat map where `marks` holds: significant ones, say.
+    ///
+    /// Fails: `Config` for another kind of figure, `Shape` unless there is a mark per cell.
+    pub fn marks(mut self, marks: &Array2<bool>) -> Result<Figure> {
+        match &mut self.chart {
+            Chart::Heat(heat) => heat.mark(marks)?,
+            _ => return Err(self.unsuited("marks", "heat maps")),
         }
         Ok(self)
     }
