@@ -807,6 +807,7 @@ fn arrows_keep_both_ends_and_are_drawn_with_a_head() {
     }
     let plain = scatter(&[Points::new("at", &[0.0, 1.0], &[0.0, 2.0])]).unwrap();
     assert!(count(&figure.svg(), "<poly") > count(&plain.svg(), "<poly"));
+    assert!(scatter(&[Points::arrows("short", [&[0.0, 1.0], &[0.0, 1.0]], [&[1.0], &[1.0]])]).is_err());
     assert!(scatter(&[Points::arrows("nan", [&[0.0], &[0.0]], [&[f64::NAN], &[1.0]])]).is_err());
 }
 

@@ -414,7 +414,9 @@ impl Transfer {
     /// Mean difference over common seeds, if there is one.
     fn mean_difference(&self, a: usize, b: usize) -> Option<f64> {
         let runs = self.common(a, b);
-        (!runs.is_empty()).then(|| runs.iter().map(|(x, u)| x - u).sum::<f64>() / runs.len() as f64)
+        let mean = |runs: &[(f64, f64)]| runs.iter().map(|(x, u)| x - u).sum::<f64>() / runs.len() as f64;
+        // Accuracies are shares of a count; what rounding leaves of equal ones is no change.
+        (!runs.is_empty()).then(|| mean(&runs)).map(|d| if d.abs() < 1e-12 { 0.0 } else { d })
     }
 
     /// Pooled effects of all attributes; no row has an entry if there are no pairs.

@@ -137,9 +137,11 @@ impl Points {
 
     /// Arrows from `(x[i], y[i])` to `(x[i] + dx[i], y[i] + dy[i])`: gradients, say. The data hold both ends, in turns.
     pub fn arrows(name: &str, [x, y]: [&[f64]; 2], [dx, dy]: [&[f64]; 2]) -> Points {
-        // As many as the shortest list has; the figure's check finds ends that are missing.
-        let ends = |at: &[f64], by: &[f64]| {
-            at.iter().zip(by).flat_map(|(at, by)| [*at, at + by]).collect::<Vec<f64>>()
+        let ends = |at: &[f64], by: &[f64]| -> Vec<f64> {
+            // A list that is too short ends in a number that no figure takes.
+            let most = at.len().max(by.len());
+            let get = |list: &[f64], i: usize| list.get(i).copied().unwrap_or(f64::NAN);
+            (0..most).flat_map(|i| [get(at, i), get(at, i) + get(by, i)]).collect()
         };
         Points { arrows: true, ..Points::new(name, &ends(x, dx), &ends(y, dy)) }
     }
