@@ -59,8 +59,8 @@ impl Default for Contest {
 /// z = phi(x)      s = own(z)      r = rival(z)      L = mean of own losses − γ mean of rivals' losses, for phi
 /// ```
 /// Each head is drawn from the seed and the name of its attribute alone, and the backbone from the seed: a pair, either of
-/// its attributes alone, and any contest between them start from the same numbers. Train it with any [`Trainer`]
-/// (crate::train::Trainer). Checked by `tests/adversary/training.rs`.
+/// its attributes alone, and any contest between them start from the same numbers. Train it with any
+/// [`Trainer`](crate::train::Trainer). Checked by `tests/adversary/training.rs`.
 #[derive(Clone, Debug)]
 pub struct Adversary {
     pub contest: Contest,
@@ -253,7 +253,7 @@ impl Contest {
             let got = format!("{own} own and {rivals} rival attributes");
             return Err(Error::config("attributes of a contest", got, "at least one of each"));
         }
-        if !self.strength.is_finite() || !(self.rival_rate > 0.0 && self.rival_rate.is_finite()) {
+        if !(self.strength.is_finite() && self.rival_rate > 0.0 && self.rival_rate.is_finite()) {
             let got = format!("{} and {}", self.strength, self.rival_rate);
             return Err(Error::config("strength and rival_rate", got, "finite, the second above 0"));
         }
