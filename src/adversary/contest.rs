@@ -13,7 +13,7 @@ use crate::model::{Init, Layer, Net, Plan, SplitNet};
 use crate::numbers::Numbers;
 use crate::ops::{AdamStep, adam_step, backward};
 use crate::seed::Seed;
-use crate::train::{Batch, Group, Step, Trainable};
+use crate::train::{Batch, Group, Step, Trainable, named};
 
 /// What rival attributes do to the features of one's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -96,12 +96,7 @@ impl Adversary {
         if let Some(twice) = (1..all.len()).find(|i| all[..*i].contains(&all[*i])) {
             return Err(Error::config("attribute", all[twice], "each attribute once"));
         }
-        let column = |name: &&str| {
-            let found = data.names.attributes.iter().position(|n| n == name);
-            found.map(|j| j as u32).ok_or_else(|| {
-                Error::config("attribute", name, format!("one of {}", data.names.attributes.join(", ")))
-            })
-        };
+        let column = |name: &&str| Ok(data.attribute_column(name)?.1 as u32);
         let columns = |names: &[&str]| names.iter().map(column).collect::<Result<Vec<u32>>>();
         let columns = [columns(own)?, columns(rivals)?];
         all.iter().try_for_each(|name| labels(data, name).map(drop))?;
@@ -283,12 +278,14 @@ impl Contest {
 
 impl Trainable for Adversary {
     fn groups(&self) -> Vec<Group> {
-        let mut groups =
-            vec![Group::new("bottom", named(&self.phi, "")), Group::new("own", named(&self.own, ""))];
+        let mut groups = vec![
+            Group::new("bottom", named(self.phi.parameters())),
+            Group::new("own", named(self.own.parameters())),
+        ];
         if let (Some(rival), AdvLoss::MultiTask | AdvLoss::Reverse) = (&self.rival, self.contest.loss) {
             // Attributes that are learnt together are equals.
             let rate = if self.contest.loss == AdvLoss::Reverse { self.contest.rival_rate } else { 1.0 };
-            groups.push(Group { rate, ..Group::new("rival", named(rival, "")) });
+            groups.push(Group { rate, ..Group::new("rival", named(rival.parameters())) });
         }
         groups
     }
@@ -297,7 +294,7 @@ impl Trainable for Adversary {
         let own = self.phi.statistics().iter().map(|(name, var)| (format!("bottom.{name}"), var.clone()));
         let mut all: Vec<(String, Var)> = own.collect();
         if let (Some(rival), Some(steps)) = (&self.rival, &self.steps) {
-            all.extend(named(rival, "rival."));
+            all.extend(rival.parameters().iter().map(|(name, var)| (format!("rival.{name}"), var.clone())));
             for (i, [first, second]) in self.moments.iter().enumerate() {
                 all.push((format!("rival moment {i} first"), first.clone()));
                 all.push((format!("rival moment {i} second"), second.clone()));
@@ -310,10 +307,6 @@ impl Trainable for Adversary {
     fn identity(&self) -> String {
         format!("{:?} {:?} {:?}", self.phi.plan(), self.contest, self.columns)
     }
-}
-
-fn named(net: &Net, prefix: &str) -> Vec<(String, Var)> {
-    net.parameters().iter().map(|(name, var)| (format!("{prefix}{name}"), var.clone())).collect()
 }
 
 /// A linear head for each attribute, side by side, each drawn from the seed and its own name.

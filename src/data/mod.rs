@@ -220,7 +220,7 @@ impl Dataset {
         Ok(a.narrow(1, j, 1)?.squeeze(1)?)
     }
 
-    fn attribute_column(&self, name: &str) -> Result<(&Tensor, usize)> {
+    pub(crate) fn attribute_column(&self, name: &str) -> Result<(&Tensor, usize)> {
         let column = self.names.attributes.iter().position(|n| n == name);
         self.a.as_ref().zip(column).ok_or_else(|| {
             let allowed = match self.names.attributes.len() {

@@ -21,6 +21,7 @@ pub use history::{Epoch, History};
 pub use job::Job;
 pub use optimiser::{Decay, Optimiser};
 pub use schedule::Schedule;
+pub(crate) use step::named;
 pub use step::{Batch, Group, Parameters, Step, Trainable};
 pub use sweep::{Sweep, SweepRun};
 pub use trainer::{Run, Stopped, Trainer};

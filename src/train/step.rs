@@ -48,7 +48,8 @@ pub trait Trainable {
     }
 }
 
-fn named(vars: &std::collections::BTreeMap<String, Var>) -> Vec<(String, Var)> {
+/// Parameters with their names, as a group holds them.
+pub(crate) fn named(vars: &std::collections::BTreeMap<String, Var>) -> Vec<(String, Var)> {
     vars.iter().map(|(name, var)| (name.clone(), var.clone())).collect()
 }
 
