@@ -67,20 +67,11 @@ fn number(text: &str) -> f64 {
 }
 
 /// Rates and penalties with which the single task is tried, as many as there are contests.
-const SINGLES: [(&str, f64, f64); 21] = {
-    let mut all = [("", 0.0, 0.0); 21];
-    let names = [
-        "r1_p0", "r1_p1", "r1_p2", "r1_p3", "r1_p4", "r1_p5", "r1_p6", "r2_p0", "r2_p1", "r2_p2", "r2_p3",
-        "r2_p4", "r2_p5", "r2_p6", "r3_p0", "r3_p1", "r3_p2", "r3_p3", "r3_p4", "r3_p5", "r3_p6",
-    ];
+fn singles() -> Vec<(String, f64, f64)> {
     let (rates, penalties) = ([3e-4, 1e-3, 3e-3], [0.0, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2]);
-    let mut i = 0;
-    while i < 21 {
-        all[i] = (names[i], rates[i / 7], penalties[i % 7]);
-        i += 1;
-    }
-    all
-};
+    let all = (0..rates.len()).flat_map(|r| (0..penalties.len()).map(move |p| (r, p)));
+    all.map(|(r, p)| (format!("r{}_p{p}", r + 1), rates[r], penalties[p])).collect()
+}
 
 /// Trains a method of the table, keeping the epoch that is best on the first half of the validation set.
 fn train(method: &str, sets: &Sets, seed: Seed) -> Result<Adversary> {
@@ -88,8 +79,8 @@ fn train(method: &str, sets: &Sets, seed: Seed) -> Result<Adversary> {
     let (mut contest, mut rivals) = (Contest::default(), vec![RIVAL]);
     if let Some((_, loss, strength, decorrelated)) = methods().into_iter().find(|(name, ..)| name == method) {
         contest = Contest { loss, strength, decorrelated, ..contest };
-    } else if let Some((_, r, p)) = SINGLES.iter().find(|(name, ..)| *name == method) {
-        (rate, penalty, rivals) = (*r, *p, Vec::new());
+    } else if let Some((_, r, p)) = singles().into_iter().find(|(name, ..)| name == method) {
+        (rate, penalty, rivals) = (r, p, Vec::new());
     } else {
         match method {
             "single" | "weighted" => rivals = Vec::new(),
@@ -134,7 +125,7 @@ pub fn pair(words: &[String]) -> Result<Option<Record>> {
     const FRESH: u64 = 10;
     const CHOICE: [u64; 2] = [101, 102];
     let contests: Vec<String> = methods().into_iter().map(|(name, ..)| name).collect();
-    let singles: Vec<String> = SINGLES.iter().map(|(name, ..)| name.to_string()).collect();
+    let singles: Vec<String> = singles().into_iter().map(|(name, ..)| name).collect();
     // First the choice, under shift, on the first half of the validation images.
     let choice = sweep("adversary-choice", words)?
         .vary("method", &[contests.clone(), singles.clone()].concat())
