@@ -23,6 +23,8 @@
 //! | [`lp`] | metrics as linear programs: Newton with certificates, layers, the same optima by sorting |
 //! | [`foca`] | features trained against random weak heads, and what is measured on them |
 //! | [`adversary`] | attributes with and against each other: gradient reversal, and negative transfer told from noise |
+//! | [`intersection`] | codes that a network and a tree both read, and how much of the truth is in them |
+//! | [`tree`] | decision trees on whole numbers: exact histograms, rules, drawings |
 //! | [`train`] | [`Trainer`](train::Trainer): one loop for every method; checkpoints, jobs, studies |
 //! | [`metrics`] | exact rates, AUC, calibration and confusion, with intervals and tests |
 //! | [`check`](mod@check) | lines that compare your number with the true one |
@@ -41,6 +43,7 @@ pub mod error;
 pub mod figure;
 pub mod files;
 pub mod foca;
+pub mod intersection;
 pub mod kernel;
 pub mod linalg;
 pub mod loss;
@@ -57,6 +60,7 @@ pub mod seed;
 pub mod table;
 pub mod tensor_file;
 pub mod train;
+pub mod tree;
 
 pub use candle_core as candle;
 pub use candle_nn;
@@ -83,8 +87,12 @@ pub mod prelude {
         Strangers, ThetaGrad, TwoClass, WeakFit, closest_pair, extractor, fisher_length, partial_heads,
         prediction_distance, printed_length,
     };
+    pub use crate::intersection::{
+        self, Agreement, Binarise, Grid, Intersection, Quantiser, Range, RangeGradient, Readout, Recovery,
+        Score, class_oracle, code_net, codes_of, read_tree,
+    };
     pub use crate::kernel::{kernel_check, quick};
-    pub use crate::loss::{bce_logits, bce_logits_each, cross_entropy, soft_cross_entropy, squared};
+    pub use crate::loss::{bce_logits, bce_logits_each, cross_entropy, one_hot, soft_cross_entropy, squared};
     pub use crate::lp::{
         self, AucLoss, FLink, Lp, LpInputs, LpLayer, LpOutput, Matrix, NewtonLp, PenaltyNewton, Ppd,
         PpdParams, Published, SmoothNewton, auc_loss, auc_mu_loss, auc_one_vs_all_loss, f_loss,
@@ -109,4 +117,5 @@ pub mod prelude {
     pub use crate::train::{
         Batch, Decay, Group, Job, Parameters, Run, Schedule, Step, Stopped, Sweep, Trainable, Trainer,
     };
+    pub use crate::tree::{Cart, Codes, Criterion, Examples, SoftReading, SoftTree, Tree, TreeNames};
 }

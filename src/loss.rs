@@ -55,6 +55,12 @@ pub fn soft_cross_entropy(s: &Tensor, p: &Tensor) -> Result<Tensor> {
     Ok(products.sum(D::Minus1)?.mean_all()?.neg()?)
 }
 
+/// (n, classes) One in the column of each label, zero elsewhere, on the labels' device.
+pub fn one_hot(y: &Tensor, classes: usize, dtype: DType) -> Result<Tensor> {
+    let columns = Tensor::arange(0u32, classes as u32, y.device())?;
+    Ok(y.to_dtype(DType::U32)?.unsqueeze(1)?.broadcast_eq(&columns.unsqueeze(0)?)?.to_dtype(dtype)?)
+}
+
 /// Mean squared difference. Shapes: `s` and `y` alike → scalar.
 pub fn squared(s: &Tensor, y: &Tensor) -> Result<Tensor> {
     ensure_shape("targets of a squared loss", s.dims(), y.dims())?;

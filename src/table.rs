@@ -381,7 +381,7 @@ impl Table {
 }
 
 /// Escapes what LaTeX would read as a command, and sets the few symbols our tables use.
-fn latex_escape(text: &str) -> String {
+pub(crate) fn latex_escape(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
         match c {
             '&' | '%' | '$' | '#' | '_' | '{' | '}' => out.extend(['\\', c]),

@@ -81,6 +81,7 @@ fn gallery() -> Vec<Figure> {
 }
 
 /// An element of the SVG: its name, its attributes and, of a text, what it says.
+#[derive(Clone)]
 struct Element {
     name: String,
     attributes: Vec<(String, String)>,
@@ -176,7 +177,11 @@ fn texts(svg: &str) -> Vec<String> {
 
 /// No two texts touch, and nothing leaves the page.
 fn assert_legible(figure: &Figure, what: &str) {
-    let elements = parse(&figure.svg());
+    assert_clear(&parse(&figure.svg()), what);
+}
+
+/// The same of some elements, of which the first is the root.
+fn assert_clear(elements: &[Element], what: &str) {
     let page: Vec<f64> = elements[0].get("viewBox").unwrap().split(' ').map(|v| v.parse().unwrap()).collect();
     for element in &elements[1..] {
         let [left, top, right, bottom] = element.bounds();
@@ -824,4 +829,240 @@ fn marks_are_dots_in_their_cells() {
     assert!(matches!(map().marks(&Array2::default((2, 4))), Err(Error::Shape { .. })));
     let points = scatter(&[Points::new("p", &[0.0], &[0.0])]).unwrap();
     assert!(matches!(points.marks(&marked), Err(Error::Config { .. })));
+}
+
+/// The elements outside all frames, the root first, and those of each frame: its group, its animation, what it shows.
+fn parts_of(svg: &str) -> (Vec<Element>, Vec<Vec<Element>>) {
+    let mut outside = String::new();
+    let mut frames = Vec::new();
+    let mut rest = svg;
+    while let Some((before, more)) = rest.split_once("<g") {
+        let (inside, after) = more.split_once("</g>").expect("a group ends");
+        assert!(!inside.contains("<g"), "frames lie side by side");
+        outside.push_str(before);
+        frames.push(parse(&format!("<g{inside}")));
+        rest = after;
+    }
+    (parse(&(outside + rest)), frames)
+}
+
+/// What a discrete animation makes of its attribute at a part of its duration.
+fn animated(animation: &Element, part: f64) -> String {
+    let list = |key: &str| animation.get(key).unwrap().split(';').map(String::from).collect::<Vec<_>>();
+    let times: Vec<f64> = list("keyTimes").iter().map(|t| t.parse().unwrap()).collect();
+    assert!(times[0] == 0.0 && times.windows(2).all(|t| t[0] < t[1]) && times[times.len() - 1] < 1.0);
+    assert_eq!(times.len(), list("values").len());
+    list("values")[times.iter().rposition(|t| *t <= part).unwrap()].clone()
+}
+
+/// Steps of a walk along a wave, all on the same axes.
+fn walk(steps: usize) -> Vec<Figure> {
+    let x = line(80, 0.0, 8.0);
+    let y: Vec<f64> = x.iter().map(|x| x.sin()).collect();
+    let frame = |i: usize| {
+        let n = 80 * (i + 1) / steps;
+        let list = [Curve::new("wave", &x[..n], &y[..n]), Curve::new("half", &x, &[0.5; 80]).target()];
+        let figure = curves(&list).unwrap().labels("x", "y").caption(&format!("step {i}"));
+        figure.x_range(0.0, 8.0).unwrap().y_range(-1.0, 1.0).unwrap()
+    };
+    (0..steps).map(frame).collect()
+}
+
+#[test]
+fn frames_take_turns_and_only_the_last_is_seen_where_nothing_moves() {
+    for (n, seconds, duration) in
+        [(2, 0.05, "0.1s"), (3, 0.1, "0.3s"), (7, 1.5, "10.5s"), (60, 60.0, "3600s")]
+    {
+        let svg = frames(&walk(n), seconds).unwrap().svg();
+        let (outside, turns) = parts_of(&svg);
+        assert_eq!((turns.len(), count(&svg, "<animate")), (n, n));
+        assert!(outside.iter().all(|e| e.get("visibility").is_none()));
+        for (i, frame) in turns.iter().enumerate() {
+            let still = if i + 1 == n { "visible" } else { "hidden" };
+            assert_eq!(frame[0].get("visibility"), Some(still), "frame {i} of {n}");
+            assert_eq!(frame[1].name, "animate");
+            for (key, value) in [
+                ("attributeName", "visibility"),
+                ("calcMode", "discrete"),
+                ("repeatCount", "indefinite"),
+                ("dur", duration),
+            ] {
+                assert_eq!(frame[1].get(key), Some(value));
+            }
+            // A part with a visibility of its own would be seen in every frame.
+            assert!(frame[2..].iter().all(|e| e.get("visibility").is_none() && e.name != "animate"));
+            assert!(frame.iter().any(|e| e.text == format!("({} of {n}) step {i}", i + 1)));
+        }
+        // In the middle of a turn, and at the very moment of every change.
+        let seen = |part: f64| -> Vec<usize> {
+            (0..n).filter(|i| animated(&turns[*i][1], part) == "visible").collect()
+        };
+        for (i, frame) in turns.iter().enumerate() {
+            assert_eq!(seen((i as f64 + 0.5) / n as f64), [i]);
+            let changes = frame[1].get("keyTimes").unwrap().split(';');
+            assert!(changes.map(|t| seen(t.parse().unwrap()).len()).all(|seen| seen == 1));
+        }
+    }
+}
+
+#[test]
+fn an_animation_needs_no_script_no_identifier_and_nothing_from_elsewhere() {
+    let elements = parse(&frames(&gallery(), 1.0).unwrap().svg());
+    let known = ["svg", "g", "animate", "rect", "circle", "polyline", "polygon", "text", "image"];
+    for element in &elements {
+        assert!(known.contains(&element.name.as_str()), "{}", element.name);
+        // Identifiers of two frames could be the same; without any, nothing is mixed up.
+        let foreign = |key: &str| key == "id" || key.starts_with("on") || key.ends_with(":href");
+        assert!(!element.attributes.iter().any(|(key, _)| foreign(key)), "{:?}", element.attributes);
+        let outside = |value: &str| value.contains("url(") || value.contains("://");
+        let values = element.attributes.iter().filter(|(key, _)| key != "xmlns");
+        assert!(values.clone().all(|(_, value)| !outside(value)), "{:?}", element.attributes);
+    }
+    let links: Vec<&str> = elements.iter().filter_map(|e| e.get("href")).collect();
+    assert!(!links.is_empty() && links.iter().all(|link| link.starts_with("data:image/png;base64,")));
+}
+
+#[test]
+fn every_frame_is_legible_and_inside_the_page() {
+    let long = "a caption so long that it takes several lines over the frame ".repeat(4);
+    let branch = Branch::question("is it striped", Branch::leaf("zebra"), Branch::leaf("horse"));
+    let mut list = gallery();
+    list.extend([tree(&branch).unwrap(), list[0].clone().caption(&long)]);
+    let figure = frames(&list, 0.5).unwrap().caption(&long);
+    for size in SIZES {
+        let (outside, turns) = parts_of(&figure.clone().size(size).svg());
+        assert_eq!(turns.len(), list.len());
+        for (i, turn) in turns.into_iter().enumerate() {
+            let shown = turn.into_iter().skip(2);
+            let page: Vec<Element> = outside.iter().cloned().chain(shown).collect();
+            assert!(page.len() > outside.len() + 3, "frame {i} shows something");
+            assert_clear(&page, &format!("{size:?}, frame {i}"));
+        }
+        // Beyond the frames there are only the page and its caption.
+        let below = outside.iter().filter(|e| e.name == "text").count();
+        assert_eq!(below > 0, size == Size::Screen);
+        assert!(outside.iter().all(|e| ["svg", "rect", "text"].contains(&e.name.as_str())));
+    }
+}
+
+#[test]
+fn frames_have_the_size_of_the_largest() {
+    let page = |figure: &Figure| {
+        let root = parse(&figure.svg()).remove(0);
+        [root.number("width"), root.number("height")]
+    };
+    let [column, screen] = [Size::Column, Size::Screen].map(|size| small().size(size));
+    assert_eq!(page(&frames(&[column.clone(), screen.clone()], 1.0).unwrap()), page(&screen));
+    assert_eq!(page(&frames(&[screen.clone(), column.clone()], 1.0).unwrap()), page(&screen));
+    assert_eq!(page(&frames(&[column.clone(), column.clone()], 1.0).unwrap()), page(&column));
+    let set = frames(&[screen.clone(), screen.clone()], 1.0).unwrap().size(Size::Column);
+    assert_eq!(page(&set), page(&column));
+    // A sheet is as high as its rows need; the number of the frame comes on top.
+    let sheet = |n: usize| images(&vec![Image::grey(4, 6, &[9; 24]).unwrap(); n], 3).unwrap();
+    let [low, high] = [3, 12].map(|n| page(&sheet(n))[1]);
+    let [flat, mixed] = [3, 12].map(|n| page(&frames(&[sheet(3), sheet(n)], 1.0).unwrap())[1]);
+    assert!(low < flat && high < mixed && (mixed - flat - (high - low)).abs() < 0.1, "{flat} {mixed}");
+    assert_eq!(page(&frames(&[sheet(12), small()], 1.0).unwrap())[1], mixed);
+}
+
+#[test]
+fn frames_on_the_same_ranges_keep_their_axes_in_place() {
+    // Of the first curves one ends far from the right side, so a legend names those of all frames.
+    let (_, turns) = parts_of(&frames(&walk(5), 0.2).unwrap().svg());
+    let axes = |turn: &Vec<Element>| -> Vec<Vec<(f64, f64)>> {
+        let ink = turn.iter().filter(|e| e.name == "polyline" && e.get("stroke") == Some("#262626"));
+        ink.map(Element::points).collect()
+    };
+    assert!(axes(&turns[0]).len() > 8, "two axes and their ticks");
+    assert!(turns.iter().all(|turn| axes(turn) == axes(&turns[0])));
+    let alone =
+        curves(&[Curve::new("wave", &[0.0, 8.0], &[0.0, 1.0]), Curve::new("b", &[0.0, 8.0], &[1.0, 0.0])]);
+    let both = vec![alone.unwrap(); 2];
+    let place =
+        |svg: &str| parts_of(svg).1[0].iter().find(|e| e.text == "wave").map(Element::bounds).unwrap();
+    let [at_end, in_legend] = [&both, &walk(2)].map(|list| place(&frames(list, 1.0).unwrap().svg())[0]);
+    assert!(at_end > 6000.0 && in_legend < 1000.0, "names at the ends if all frames allow it");
+}
+
+#[test]
+fn raster_images_belong_to_their_frame() {
+    let field = |a: f64| field(move |x, y| a * x + y, (0.0, 1.0), (0.0, 1.0)).unwrap();
+    let (outside, turns) = parts_of(&frames(&[field(1.0), field(-1.0)], 1.0).unwrap().svg());
+    let rasters = |list: &[Element]| -> Vec<String> {
+        list.iter().filter(|e| e.name == "image").map(|e| e.get("href").unwrap().to_string()).collect()
+    };
+    assert!(rasters(&outside).is_empty());
+    let [first, second] = [0, 1].map(|i| rasters(&turns[i]));
+    assert!(first.len() == 1 && second.len() == 1 && first != second);
+}
+
+#[test]
+fn what_cannot_be_animated_is_a_typed_error() {
+    let told = |figure: lastlayer::error::Result<Figure>| match figure {
+        Err(Error::Config { .. }) => figure.unwrap_err().to_string(),
+        other => panic!("{other:?}"),
+    };
+    for n in [0, 1, 61] {
+        let message = told(frames(&vec![small(); n], 1.0));
+        assert!(message.contains(&n.to_string()) && message.contains("2 to 60"), "{message}");
+    }
+    for bad in [f64::NAN, f64::INFINITY, -1.0, 0.0, 0.049, 60.1] {
+        let message = told(frames(&[small(), small()], bad));
+        assert!(message.contains("0.05 to 60"), "{message}");
+    }
+    assert!(frames(&vec![small(); 60], 60.0).is_ok() && frames(&[small(), small()], 0.05).is_ok());
+    let moving = frames(&[small(), small()], 1.0).unwrap();
+    let message = told(frames(&[small(), moving.clone()], 1.0));
+    assert!(message.contains("frame 2"), "{message}");
+    assert!(told(grid(&[small(), moving.clone()], 2)).contains("frames of the grids"));
+    assert!(frames(&[grid(&[small()], 1).unwrap(), small()], 1.0).is_ok());
+    assert!(told(moving.clone().x_range(0.0, 1.0)).contains("frames"));
+    assert!(told(moving.log_y()).contains("frames"));
+}
+
+#[test]
+fn csv_of_an_animation_says_which_frame() {
+    let a = curves(&[Curve::new("c", &[0.0], &[1.5])]).unwrap();
+    let b = bars(&["k"], &[Bars::new("s", &[2.5])]).unwrap();
+    let csv = frames(&[a.clone(), b.clone()], 1.0).unwrap().csv();
+    assert_eq!(csv, "frame,series,x,y,low,high,category,value\n1,c,0.0,1.5,,,,\n2,s,,,,,k,2.5\n");
+    let both = grid(&[a.clone(), b], 2).unwrap();
+    let csv = frames(&[both, a], 1.0).unwrap().csv();
+    let rows = ["frame,panel,series,x,y,low,high,category,value", "1,a,c,0.0,1.5,,,,", "1,b,s,,,,,k,2.5"];
+    assert_eq!(csv.lines().collect::<Vec<_>>(), [&rows[..], &["2,,c,0.0,1.5,,,,"]].concat());
+}
+
+#[test]
+fn an_animation_is_described_by_its_first_and_last_frame() {
+    let other = curves(&[Curve::new("c", &[0.0, 1.0], &[2.0, 5.0])]).unwrap().labels("x", "y");
+    let figure = frames(&[small(), small(), other], 0.25).unwrap();
+    let text = "Animation of 3 frames, 0.25 s each: \
+                first: Curves of y over x: c (2 points, from 2 to 3, last 3). A line; \
+                last: Curves of y over x: c (2 points, from 2 to 5, last 5).";
+    assert_eq!(figure.describe(), text);
+    let figure = figure.caption("Three steps.");
+    assert_eq!(figure.describe(), format!("{text} Three steps."));
+    assert_eq!(parse(&figure.svg())[0].get("aria-label"), Some(figure.describe().as_str()));
+}
+
+#[test]
+fn an_animation_is_saved_with_its_record_and_the_same_bytes_every_time() {
+    let figure = || {
+        let run = Record::start("run", "cpu").config("rate", 0.1).seed(Seed::new(42));
+        frames(&gallery(), 0.1).unwrap().caption("everything in turn").record(&run)
+    };
+    let (first, second) = (figure(), figure());
+    assert_eq!((first.svg(), first.csv()), (second.svg(), second.csv()));
+    let folder = tempfile::tempdir().unwrap();
+    let stem = folder.path().join("moving");
+    first.save(stem.to_str().unwrap()).unwrap();
+    assert_eq!(std::fs::read_to_string(stem.with_extension("svg")).unwrap(), second.svg());
+    assert_eq!(std::fs::read_to_string(stem.with_extension("csv")).unwrap(), second.csv());
+    let record = Record::load(stem.with_extension("json")).unwrap();
+    let settings = &record.config["figure"];
+    assert_eq!((record.seed, &record.config["rate"]), (Some(Seed::new(42)), &0.1.into()));
+    assert_eq!((&settings["kind"], &settings["seconds"]), (&"frames".into(), &0.1.into()));
+    assert_eq!(settings["caption"], "everything in turn");
+    assert_eq!(settings["frames"].as_array().unwrap().len(), gallery().len());
+    assert_eq!(settings["frames"][0]["kind"], "curves");
 }

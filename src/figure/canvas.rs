@@ -43,6 +43,8 @@ pub(super) struct Canvas<'a> {
     svg: SVGBackend<'a>,
     /// Raster images, which lie under everything else.
     images: String,
+    /// Groups that take turns, above the images.
+    frames: String,
 }
 
 /// Draws a picture of a size in pixels, on white, and returns it as SVG.
@@ -51,28 +53,53 @@ pub(super) fn render(
     description: &str,
     draw: impl FnOnce(&mut Canvas),
 ) -> String {
-    let mut text = String::new();
     let size = (unit(width) as u32, unit(height) as u32);
-    let images = {
-        let mut canvas = Canvas { svg: SVGBackend::with_string(&mut text, size), images: String::new() };
-        draw(&mut canvas);
-        canvas.images // the rest is dropped here, which closes the root element
-    };
-    // The root is ours (physical size, font, description). What every element repeats is set there once or is the
-    // default; `dy` would move text off the baseline we computed. Labels cannot be hit: quotes in them are escaped.
-    let body = text.split_once('\n').map_or("", |(_, body)| body);
-    let body = [" dy=\"-0.5ex\"", " opacity=\"1\"", " font-family=\"sans-serif\"", " text-anchor=\"start\""]
-        .iter()
-        .fold(body.to_string(), |body, repeated| body.replace(repeated, ""));
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.2}\" height=\"{height:.2}\" viewBox=\"0 0 {} {}\" \
          role=\"img\" aria-label=\"{}\" font-family=\"{FAMILY}\" stroke-linejoin=\"round\">\n\
-         <rect width=\"{}\" height=\"{}\" fill=\"#FFFFFF\"/>\n{images}{body}",
+         <rect width=\"{}\" height=\"{}\" fill=\"#FFFFFF\"/>\n{}</svg>\n",
         size.0,
         size.1,
         escape(description),
         size.0,
         size.1,
+        elements(size, draw),
+    )
+}
+
+/// What is drawn on a page of a size in drawing units, without the root element.
+fn elements(size: (u32, u32), draw: impl FnOnce(&mut Canvas)) -> String {
+    let mut text = String::new();
+    let below = {
+        let svg = SVGBackend::with_string(&mut text, size);
+        let mut canvas = Canvas { svg, images: String::new(), frames: String::new() };
+        draw(&mut canvas);
+        canvas.images + &canvas.frames // the rest is dropped here, which closes the root element
+    };
+    // The root is ours (physical size, font, description). What every element repeats is set there once or is the
+    // default; `dy` would move text off the baseline we computed. Labels cannot be hit: quotes in them are escaped.
+    let body = text.split_once('\n').map_or("", |(_, body)| body);
+    let body = body.strip_suffix("</svg>\n").unwrap_or(body);
+    let body = [" dy=\"-0.5ex\"", " opacity=\"1\"", " font-family=\"sans-serif\"", " text-anchor=\"start\""]
+        .iter()
+        .fold(body.to_string(), |body, repeated| body.replace(repeated, ""));
+    below + &body
+}
+
+/// The animation that shows frame `i` of `n` in its turn: hidden before and after, for ever.
+fn turn(i: usize, n: usize, seconds: f64) -> String {
+    // The end of one turn and the start of the next are the same text, so that one frame is seen at any time.
+    let micro = |value: f64| (value * 1e6).round() / 1e6;
+    let [from, to] = [i, i + 1].map(|k| micro(k as f64 / n as f64));
+    let (values, times) = match i {
+        0 => ("visible;hidden", format!("0;{to}")),
+        _ if i + 1 == n => ("hidden;visible", format!("0;{from}")),
+        _ => ("hidden;visible;hidden", format!("0;{from};{to}")),
+    };
+    format!(
+        "<animate attributeName=\"visibility\" values=\"{values}\" keyTimes=\"{times}\" dur=\"{}s\" \
+         calcMode=\"discrete\" repeatCount=\"indefinite\"/>",
+        micro(n as f64 * seconds),
     )
 }
 
@@ -217,6 +244,14 @@ impl Canvas<'_> {
         if let Some(edge) = edge {
             let _ = self.svg.draw_circle(units(at), unit(r) as u32, &paint(edge, 1.0, 0.7), false);
         }
+    }
+
+    /// Draws frame `i` of `n`, seen in its turn. A reader that does not animate goes by the attribute of the group, so
+    /// there only the last frame is seen; nothing inside may have a visibility of its own.
+    pub fn frame(&mut self, (i, n): (usize, usize), seconds: f64, draw: impl FnOnce(&mut Canvas)) {
+        let still = if i + 1 == n { "visible" } else { "hidden" };
+        let inside = elements(self.svg.get_size(), draw);
+        let _ = write!(self.frames, "<g visibility=\"{still}\">\n{}\n{inside}</g>\n", turn(i, n, seconds));
     }
 
     /// Raster image stretched over an area, its pixels kept square and sharp unless `smooth`.

@@ -81,6 +81,12 @@ pub(super) fn point_bounds(series: &[Points]) -> [(f64, f64); 2] {
     [extent(series.iter().flat_map(|p| &p.x)), extent(series.iter().flat_map(|p| &p.y))]
 }
 
+/// Whether all curves end near the right side; a name far from the end of its line is harder to read than a legend.
+pub(super) fn reach(x: &Axis, series: &[Curve]) -> bool {
+    let span = Span::over(x, curve_bounds(series)[0], 0.0);
+    series.iter().all(|c| c.x.last().is_some_and(|x| span.part(*x) > 0.7))
+}
+
 /// What the picture must say about series that were thinned.
 pub(super) fn thinned_curves(series: &[Curve]) -> Vec<String> {
     let long = series.iter().filter(|c| c.x.len() > MOST_IN_LINE);
@@ -102,15 +108,14 @@ pub(super) fn draw_curves(
     theme: &Theme,
     axes: [&Axis; 2],
     series: &[Curve],
+    at_ends: bool,
 ) {
     let looks = looks(series.iter().map(|c| c.role));
     let names: Vec<&str> = series.iter().map(|c| c.name.as_str()).collect();
     let marked = |c: &Curve| c.x.len() <= MARKED && c.role != Role::Target;
     let [x, y] = curve_bounds(series);
     let spans = (Span::over(axes[0], x, 0.0), Span::over(axes[1], y, 0.05));
-    // A name far from the end of its line is harder to read than a legend.
-    let reaches = |c: &Curve| c.x.last().is_some_and(|x| spans.0.part(*x) > 0.7);
-    let direct = direct_width(&names, theme, outer.width()).filter(|_| series.iter().all(reaches));
+    let direct = direct_width(&names, theme, outer.width()).filter(|_| at_ends && reach(axes[0], series));
     let outer = if direct.is_none() && series.len() > 1 {
         let key = if series.iter().all(marked) { Key::LineAndMarker } else { Key::Line };
         let entries: Vec<(&str, Look)> = names.iter().copied().zip(looks.iter().copied()).collect();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! series ──▶ curves | scatter | bars | heat | hist | images | field | tree ──▶ Figure ──▶ svg | display | save
-//!                                            grid of figures ──────────────▲
+//!                                   grid of figures, frames of figures ─────▲
 //! ```
 //! Everything that can fail fails when a figure is built or saved; showing one cannot.
 
@@ -70,7 +70,7 @@ impl Size {
     }
 }
 
-/// What is drawn.
+/// What is drawn. Frames have the size of the whole.
 #[derive(Clone, Debug, PartialEq)]
 enum Chart {
     Curves(Vec<Curve>),
@@ -82,6 +82,7 @@ enum Chart {
     Images(images::Sheet),
     Tree(Branch),
     Grid { panels: Vec<Figure>, columns: usize },
+    Frames { list: Vec<Figure>, seconds: f64 },
 }
 
 /// Where the numbers came from, for the record beside the figure.
@@ -108,24 +109,48 @@ pub struct Figure {
 /// Panels (a), (b), ... in rows of `columns`; the caption of each panel follows its letter.
 ///
 /// On a page too narrow for that many columns there are fewer. The size of the panels follows from that of the grid.
-/// Fails: `Shape` without a panel, `Config` for more than 26, no column, or a grid inside a grid.
+/// Fails: `Shape` without a panel, `Config` for more than 26, no column, or a grid or an animation inside a grid.
 pub fn grid(panels: &[Figure], columns: usize) -> Result<Figure> {
     series::check_some("panels", panels)?;
-    let nested = panels.iter().any(|p| matches!(p.chart, Chart::Grid { .. }));
-    if panels.len() > 26 || columns == 0 || nested {
-        let got = format!(
-            "{} panels in {columns} columns{}",
-            panels.len(),
-            if nested { ", one a grid" } else { "" }
-        );
-        return Err(Error::config(
-            "grid",
-            got,
-            "1 to 26 panels in at least one column, none of them a grid itself",
-        ));
+    let nested = panels.iter().find(|p| matches!(p.chart, Chart::Grid { .. } | Chart::Frames { .. }));
+    if panels.len() > 26 || columns == 0 || nested.is_some() {
+        let nested = nested.map_or(String::new(), |panel| format!(", one of them {}", panel.kind()));
+        let got = format!("{} panels in {columns} columns{nested}", panels.len());
+        let allowed = "1 to 26 panels in at least one column, none of them a grid or frames; \
+                       for panels that move, make a grid per step and then frames of the grids";
+        return Err(Error::config("grid", got, allowed));
     }
     let columns = columns.min(panels.len());
     Ok(Figure::new(Chart::Grid { panels: panels.to_vec(), columns }).size(Size::TwoColumn))
+}
+
+/// Figures one after the other in the same place, each for `seconds`, for ever.
+///
+/// The picture is one SVG that moves by itself, without a script, also inside an `<img>`. Where nothing moves (PDF, PNG,
+/// viewers that do not animate) the last frame stands, so let the last one be the one to keep; a browser prints the
+/// frame that it shows at that moment. Over every frame stand its number and its caption; the caption of the whole
+/// stands below. The page is as large as the largest frame needs, and [`Figure::size`] of the whole sets that of all.
+///
+/// Labels, scales and ranges are those of each frame. Give all frames the same [`Figure::x_range`] and
+/// [`Figure::y_range`]: otherwise each fits its own data, and the axes move instead of the points. Heat maps and
+/// fields have the colours of their own values, as each frame's colour bar says.
+/// Cost: that of all frames together, in time and in bytes of the SVG.
+/// Fails: `Config` for fewer than 2 or more than 60 frames, for `seconds` outside 0.05 to 60, or frames inside frames.
+/// Checked by `tests/figure.rs::frames_take_turns_and_only_the_last_is_seen_where_nothing_moves`.
+pub fn frames(list: &[Figure], seconds: f64) -> Result<Figure> {
+    if !(2..=60).contains(&list.len()) {
+        return Err(Error::config("frames", list.len(), "2 to 60; leave some out if there are more"));
+    }
+    if !(0.05..=60.0).contains(&seconds) {
+        return Err(Error::config("seconds per frame", seconds, "0.05 to 60"));
+    }
+    if let Some(i) = list.iter().position(|f| matches!(f.chart, Chart::Frames { .. })) {
+        let allowed = "any other figure, a grid too; join the two lists of frames";
+        return Err(Error::config(format!("frame {}", i + 1), "frames again", allowed));
+    }
+    let wider = |a: Size, b: Size| if b.inches().0 > a.inches().0 { b } else { a };
+    let size = list.iter().map(|frame| frame.size).fold(Size::Column, wider);
+    Ok(Figure::new(Chart::Frames { list: list.to_vec(), seconds }).size(size))
 }
 
 impl Figure {
@@ -143,10 +168,14 @@ impl Figure {
     /// Chooses where the figure will be read.
     pub fn size(mut self, size: Size) -> Figure {
         self.size = size;
+        if let Chart::Frames { list, .. } = &mut self.chart {
+            list.iter_mut().for_each(|frame| frame.size = size);
+        }
         self
     }
 
-    /// Says what is shown, and what a band is. Drawn on a screen and as a panel's title; in print the paper has it.
+    /// Says what is shown, and what a band is. Drawn on a screen, and over a panel or a frame; in print the paper has
+    /// it.
     pub fn caption(mut self, text: &str) -> Figure {
         self.caption = text.to_string();
         self
@@ -278,6 +307,7 @@ impl Figure {
             Chart::Images(_) => "images",
             Chart::Tree(_) => "tree",
             Chart::Grid { .. } => "grid",
+            Chart::Frames { .. } => "frames",
         }
     }
 
@@ -297,6 +327,12 @@ impl Figure {
                     panels.iter().enumerate().map(|(i, p)| format!("({}) {}", letter(i), p.describe()));
                 // Each panel is a sentence of its own; the full stop of the last is added below.
                 each.collect::<Vec<_>>().join(" ").trim_end_matches('.').to_string()
+            }
+            Chart::Frames { list, .. } => {
+                let ends = [("first", list.first()), ("last", list.last())].into_iter();
+                let each = ends.filter_map(|(which, frame)| Some((which, frame?.describe())));
+                let each = each.map(|(which, text)| format!("{which}: {}", text.trim_end_matches('.')));
+                each.collect::<Vec<_>>().join("; ")
             }
         };
         let axis = |axis: &Axis| match axis.scale {
@@ -320,8 +356,13 @@ impl Figure {
             Chart::Images(_) => "Contact sheet",
             Chart::Tree(_) => "Tree",
             Chart::Grid { .. } => "Panels",
+            Chart::Frames { .. } => "Animation",
         };
-        let mut text = format!("{kind}{axes}: {content}.");
+        let timing = match &self.chart {
+            Chart::Frames { list, seconds } => format!(" of {} frames, {seconds} s each", list.len()),
+            _ => String::new(),
+        };
+        let mut text = format!("{kind}{timing}{axes}: {content}.");
         for note in self.thinned().iter().chain([&self.caption]).filter(|n| !n.is_empty()) {
             text.push_str(&format!(" {}.", note.trim_end_matches('.')));
         }

@@ -1,4 +1,4 @@
-//! A whole page: one panel or a grid of them, with its notes.
+//! A whole page: one panel, a grid of them or frames that take turns, with its notes.
 
 use super::canvas::{self, Anchor, Canvas, INK};
 use super::font;
@@ -16,6 +16,16 @@ const GUTTER: f64 = 12.0;
 /// Narrower panels cannot be read; a grid then uses fewer columns.
 const NARROWEST: f64 = 110.0;
 
+/// Which of its parts a figure draws itself; the others are drawn, or decided, for several together.
+#[derive(Clone, Copy)]
+struct Parts {
+    caption: bool,
+    /// The legend of points.
+    legend: bool,
+    /// Names at the ends of curves, where they fit.
+    ends: bool,
+}
+
 impl Figure {
     /// The picture.
     ///
@@ -24,16 +34,35 @@ impl Figure {
     pub fn svg(&self) -> String {
         let theme = self.size.theme();
         let width = self.size.inches().0 * INCH;
-        let height = match &self.chart {
-            Chart::Images(_) | Chart::Tree(_) | Chart::Grid { .. } => {
-                self.height(width - 2.0 * MARGIN, &theme) + 2.0 * MARGIN
-            }
-            _ => self.size.inches().1 * INCH,
-        };
+        let height = self.page_height(width - 2.0 * MARGIN, &theme);
         let outer = Rect { left: MARGIN, top: MARGIN, right: width - MARGIN, bottom: height - MARGIN };
         canvas::render((width, height), &self.describe(), |canvas| {
-            self.draw(canvas, outer, &theme, self.size == Size::Screen, true);
+            let parts = Parts { caption: self.size == Size::Screen, legend: true, ends: true };
+            self.draw(canvas, outer, &theme, parts);
         })
+    }
+
+    /// Height of a page with room for `width` pixels between its margins.
+    fn page_height(&self, width: f64, theme: &Theme) -> f64 {
+        let captioned = self.size == Size::Screen;
+        match &self.chart {
+            Chart::Frames { list, .. } => {
+                let around =
+                    frame_title_height(list, width, theme) + self.notes_height(width, theme, captioned);
+                let needed = list.iter().map(|frame| match frame.grows() {
+                    true => around + frame.height(width, theme, false) + 2.0 * MARGIN,
+                    false => frame.page_height(width, theme),
+                });
+                needed.fold(0.0, f64::max)
+            }
+            _ if self.grows() => self.height(width, theme, captioned) + 2.0 * MARGIN,
+            _ => self.size.inches().1 * INCH,
+        }
+    }
+
+    /// Whether the height follows from what is shown.
+    fn grows(&self) -> bool {
+        matches!(self.chart, Chart::Images(_) | Chart::Tree(_) | Chart::Grid { .. })
     }
 
     /// Lines under the panel: the caption where there is no other place for it, and what was left out.
@@ -58,10 +87,15 @@ impl Figure {
         }
     }
 
+    /// Height to keep free for the notes.
+    fn notes_height(&self, width: f64, theme: &Theme, captioned: bool) -> f64 {
+        let lines = self.notes(width, theme, captioned).len();
+        if lines > 0 { lines as f64 * 1.2 * theme.text + 2.0 } else { 0.0 }
+    }
+
     /// Height the figure takes at a width, as a panel or on its own.
-    fn height(&self, width: f64, theme: &Theme) -> f64 {
-        let lines = self.notes(width, theme, self.size == Size::Screen).len();
-        let notes = if lines > 0 { lines as f64 * 1.2 * theme.text + 2.0 } else { 0.0 };
+    fn height(&self, width: f64, theme: &Theme, captioned: bool) -> f64 {
+        let notes = self.notes_height(width, theme, captioned);
         match &self.chart {
             Chart::Images(sheet) => sheet.height(width, theme) + notes,
             Chart::Tree(root) => root.height(theme) + notes,
@@ -84,22 +118,39 @@ impl Figure {
         (columns, (width - GUTTER * (columns - 1) as f64) / columns as f64)
     }
 
-    /// Letter and caption over a panel, in at most three lines.
+    /// Letter or number, and caption, over a panel or a frame, in at most three lines.
     fn title(&self, letter: &str, width: f64, theme: &Theme) -> Vec<String> {
         font::wrap(&format!("({letter}) {}", self.caption), theme.text, width).into_iter().take(3).collect()
     }
 
-    fn draw(&self, canvas: &mut Canvas, outer: Rect, theme: &Theme, captioned: bool, keyed: bool) {
-        let notes = self.notes(outer.width(), theme, captioned);
+    /// Draws the title along the top of an area.
+    fn draw_title(&self, canvas: &mut Canvas, area: Rect, theme: &Theme, letter: &str) {
+        for (j, line) in self.title(letter, area.width(), theme).iter().enumerate() {
+            let baseline = area.top + (1.0 + 1.2 * j as f64) * theme.text;
+            canvas.text(line, (area.left, baseline), Anchor::Start, theme.text, INK);
+        }
+    }
+
+    /// Whether all curves end where their names can stand.
+    fn ends(&self) -> bool {
+        match &self.chart {
+            Chart::Curves(list) => lines::reach(&self.x, list),
+            Chart::Grid { panels: list, .. } | Chart::Frames { list, .. } => list.iter().all(Figure::ends),
+            _ => true,
+        }
+    }
+
+    fn draw(&self, canvas: &mut Canvas, outer: Rect, theme: &Theme, parts: Parts) {
+        let notes = self.notes(outer.width(), theme, parts.caption);
         let outer = panel::notes(canvas, outer, theme, &notes);
         let axes = [&self.x, &self.y];
         match &self.chart {
-            Chart::Curves(list) => lines::draw_curves(canvas, outer, theme, axes, list),
-            Chart::Scatter(list) => lines::draw_scatter(canvas, outer, theme, axes, list, keyed),
+            Chart::Curves(list) => lines::draw_curves(canvas, outer, theme, axes, list, parts.ends),
+            Chart::Scatter(list) => lines::draw_scatter(canvas, outer, theme, axes, list, parts.legend),
             Chart::Bars(groups) => groups.draw(canvas, outer, theme, axes),
             Chart::Hist(hist) => lines::draw_hist(canvas, outer, theme, axes, hist),
             Chart::Heat(heat) => heat.draw(canvas, outer, theme, axes),
-            Chart::Field(surface) => surface.draw(canvas, outer, theme, axes, keyed),
+            Chart::Field(surface) => surface.draw(canvas, outer, theme, axes, parts.legend),
             Chart::Images(sheet) => sheet.draw(canvas, outer, theme),
             Chart::Tree(root) => root.draw(canvas, outer, theme),
             Chart::Grid { panels, .. } => {
@@ -113,20 +164,28 @@ impl Figure {
                     let bottom = top + row_height(row, width, theme);
                     for (c, panel) in row.iter().enumerate() {
                         let left = outer.left + c as f64 * (width + GUTTER);
-                        let title = panel.title(&letter(r * columns + c).to_string(), width, theme);
-                        for (j, line) in title.iter().enumerate() {
-                            let baseline = top + (1.0 + 1.2 * j as f64) * theme.text;
-                            canvas.text(line, (left, baseline), Anchor::Start, theme.text, INK);
-                        }
-                        let area = Rect {
-                            left,
-                            top: top + title_height(row, width, theme),
-                            right: left + width,
-                            bottom,
-                        };
-                        panel.draw(canvas, area, theme, false, shared.is_none());
+                        let area = Rect { left, top, right: left + width, bottom };
+                        panel.draw_title(canvas, area, theme, &letter(r * columns + c).to_string());
+                        let area = Rect { top: top + title_height(row, "m", width, theme), ..area };
+                        let parts = Parts { caption: false, legend: shared.is_none(), ..parts };
+                        panel.draw(canvas, area, theme, parts);
                     }
                     top = bottom + 0.6 * GUTTER;
+                }
+            }
+            Chart::Frames { list, seconds } => {
+                let top = outer.top + frame_title_height(list, outer.width(), theme);
+                // A name that is at the end of a curve in one frame and in a legend in the next would move the plot.
+                let parts = Parts { caption: false, legend: true, ends: self.ends() };
+                for (i, frame) in list.iter().enumerate() {
+                    let bottom = match frame.grows() {
+                        true => (top + frame.height(outer.width(), theme, false)).min(outer.bottom),
+                        false => outer.bottom,
+                    };
+                    canvas.frame((i, list.len()), *seconds, |canvas| {
+                        frame.draw_title(canvas, outer, theme, &format!("{} of {}", i + 1, list.len()));
+                        frame.draw(canvas, Rect { top, bottom, ..outer }, theme, parts);
+                    });
                 }
             }
         }
@@ -152,14 +211,21 @@ fn shared_points(panels: &[Figure]) -> Option<&[Points]> {
 
 /// Height of a row of panels, with its letters.
 fn row_height(row: &[Figure], width: f64, theme: &Theme) -> f64 {
-    title_height(row, width, theme) + row.iter().map(|panel| panel.height(width, theme)).fold(0.0, f64::max)
+    let heights = row.iter().map(|panel| panel.height(width, theme, panel.size == Size::Screen));
+    // Any letter will do: "m" is the widest.
+    title_height(row, "m", width, theme) + heights.fold(0.0, f64::max)
 }
 
-/// Height of the letters of a row and the captions that follow them.
-fn title_height(row: &[Figure], width: f64, theme: &Theme) -> f64 {
-    // Any letter will do: "m" is the widest.
-    let lines = row.iter().map(|panel| panel.title("m", width, theme).len()).max().unwrap_or(1);
+/// Height of the letters of a row, none wider than `widest`, and the captions that follow them.
+fn title_height(row: &[Figure], widest: &str, width: f64, theme: &Theme) -> f64 {
+    let lines = row.iter().map(|panel| panel.title(widest, width, theme).len()).max().unwrap_or(1);
     (0.5 + 1.2 * lines as f64) * theme.text
+}
+
+/// Height of the numbers of frames and the captions that follow them.
+fn frame_title_height(list: &[Figure], width: f64, theme: &Theme) -> f64 {
+    // All digits are equally wide, so the last number is the widest.
+    title_height(list, &format!("{0} of {0}", list.len()), width, theme)
 }
 
 /// Letter of a panel.

@@ -7,6 +7,7 @@ use std::time::Instant;
 use serde_json::{Map, Value, json};
 
 use super::axis::Scale;
+use super::page::letter;
 use super::{Chart, Figure};
 use crate::error::{Error, Result};
 use crate::files::{Saved, csv_field, output_stem, with_ending, write_set};
@@ -94,8 +95,16 @@ impl Figure {
         settings.insert("scales".into(), json!([scale(self.x.scale), scale(self.y.scale)]));
         settings.insert("caption".into(), self.caption.clone().into());
         settings.insert("series".into(), names.into());
-        if let Chart::Grid { panels, .. } = &self.chart {
-            settings.insert("panels".into(), panels.iter().map(Figure::settings).collect());
+        let each = |list: &[Figure]| list.iter().map(Figure::settings).collect();
+        match &self.chart {
+            Chart::Grid { panels, .. } => {
+                settings.insert("panels".into(), each(panels));
+            }
+            Chart::Frames { list, seconds } => {
+                settings.insert("seconds".into(), (*seconds).into());
+                settings.insert("frames".into(), each(list));
+            }
+            _ => {}
         }
         Value::Object(settings)
     }
@@ -113,7 +122,7 @@ impl Chart {
             Chart::Field(surface) => surface.points.iter().map(|p| (p.name.clone(), p.x.len())).collect(),
             Chart::Images(sheet) => sheet.names(),
             Chart::Tree(root) => root.names(),
-            Chart::Grid { .. } => Vec::new(),
+            Chart::Grid { .. } | Chart::Frames { .. } => Vec::new(),
         }
     }
 
@@ -127,15 +136,8 @@ impl Chart {
             Chart::Field(_) => vec!["part", "x", "y", "value"],
             Chart::Images(_) => vec!["image", "caption", "row", "column", "red", "green", "blue"],
             Chart::Tree(_) => vec!["node", "parent", "answer", "label"],
-            Chart::Grid { panels, .. } => {
-                let mut all = vec!["panel"];
-                for column in panels.iter().flat_map(|p| p.chart.columns()) {
-                    if !all.contains(&column) {
-                        all.push(column);
-                    }
-                }
-                all
-            }
+            Chart::Grid { panels, .. } => joint("panel", panels),
+            Chart::Frames { list, .. } => joint("frame", list),
         }
     }
 
@@ -174,22 +176,39 @@ impl Chart {
             Chart::Tree(root) => root.rows(emit),
             Chart::Grid { panels, .. } => {
                 for (i, panel) in panels.iter().enumerate() {
-                    let letter = super::page::letter(i).to_string();
-                    let own = panel.chart.columns();
-                    let source: Vec<Option<usize>> =
-                        columns.iter().map(|c| own.iter().position(|o| o == c)).collect();
-                    panel.chart.rows(&own, &mut |row| {
-                        let entry = |at: &Option<usize>| {
-                            at.and_then(|at| row.get(at).copied()).unwrap_or(Entry::Empty)
-                        };
-                        let mut wide: Vec<Entry> = source.iter().map(entry).collect();
-                        wide[0] = Entry::Text(&letter);
-                        emit(&wide);
-                    });
+                    panel.chart.rows_of_part(Entry::Text(&letter(i).to_string()), columns, emit);
+                }
+            }
+            Chart::Frames { list, .. } => {
+                for (i, frame) in list.iter().enumerate() {
+                    frame.chart.rows_of_part(Entry::Count(i + 1), columns, emit);
                 }
             }
         }
     }
+
+    /// The rows of a panel or a frame, spread over the columns of the whole, of which the first says which it is.
+    fn rows_of_part(&self, which: Entry, columns: &[&str], emit: &mut dyn FnMut(&[Entry])) {
+        let own = self.columns();
+        let source: Vec<Option<usize>> =
+            columns.iter().skip(1).map(|c| own.iter().position(|o| o == c)).collect();
+        self.rows(&own, &mut |row| {
+            let entry = |at: &Option<usize>| at.and_then(|at| row.get(at).copied()).unwrap_or(Entry::Empty);
+            let wide: Vec<Entry> = [which].into_iter().chain(source.iter().map(entry)).collect();
+            emit(&wide);
+        });
+    }
+}
+
+/// A first column that says which part a row belongs to, and the columns of all parts.
+fn joint(first: &'static str, parts: &[Figure]) -> Vec<&'static str> {
+    let mut all = vec![first];
+    for column in parts.iter().flat_map(|p| p.chart.columns()) {
+        if !all.contains(&column) {
+            all.push(column);
+        }
+    }
+    all
 }
 
 /// Runs the export program; what it says about a failure becomes the error.

@@ -24,10 +24,11 @@ mod partial;
 mod spread;
 mod strangers;
 
+pub use crate::loss::one_hot;
 pub use crate::probe::{ClassRows, Features, Fitted, LinearHead, WeakFit};
 pub use distance::{Fisher, fisher_length, prediction_distance, printed_length};
 pub use extractor::{Baseline, extractor};
 pub use lda::{Lda, TwoClass, closest_pair};
 pub use partial::{PartialHead, PartialHeads, partial_heads};
 pub use spread::Spread;
-pub use strangers::{Foca, Strangers, ThetaGrad, one_hot};
+pub use strangers::{Foca, Strangers, ThetaGrad};

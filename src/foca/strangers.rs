@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
-use candle_core::{D, DType, Tensor};
+use candle_core::{D, Tensor};
 
 use crate::data::Dataset;
 use crate::error::{Error, Result, ensure_shape};
-use crate::loss::{cross_entropy, squared};
+use crate::loss::{cross_entropy, one_hot, squared};
 use crate::model::SplitNet;
 use crate::probe::WeakFit;
 use crate::probe::{ClassRows, Features};
@@ -125,12 +125,6 @@ impl Foca {
             cross_entropy(&scores, &y)
         }
     }
-}
-
-/// (n, classes) One in the column of each label, zero elsewhere, on the labels' device.
-pub fn one_hot(y: &Tensor, classes: usize, dtype: DType) -> Result<Tensor> {
-    let columns = Tensor::arange(0u32, classes as u32, y.device())?;
-    Ok(y.to_dtype(DType::U32)?.unsqueeze(1)?.broadcast_eq(&columns.unsqueeze(0)?)?.to_dtype(dtype)?)
 }
 
 impl Strangers {

@@ -53,6 +53,13 @@ pub enum Layer {
     Ball {
         radius: f64,
     },
+    /// Numbers times a constant.
+    Scale {
+        by: f64,
+    },
+    /// Vectors of whole numbers, whose gradient passes straight through the rounding; put a ReLU before it, so that code 0
+    /// says "absent".
+    Quantise(ops::Quantiser),
     /// Layers one after the other.
     Chain(Vec<Named>),
     /// relu(main(x) + shortcut(x)); an empty shortcut is x itself.
@@ -218,6 +225,18 @@ impl Layer {
                 let bound = (ops::relu(&(lengths(x)? - *radius)?)? + *radius)?;
                 Ok((x.broadcast_div(&bound)? * *radius)?)
             }
+            Layer::Scale { by } => Ok((x * *by)?),
+            Layer::Quantise(quantiser) => {
+                let train = matches!(weights.pass, Pass::Train(_));
+                let running = match quantiser.range {
+                    ops::Range::Printed | ops::Range::Batch => None,
+                    _ => Some([
+                        weights.statistic(&join(path, "running_low"))?,
+                        weights.statistic(&join(path, "running_high"))?,
+                    ]),
+                };
+                quantiser.forward(x, running, train)
+            }
             Layer::Chain(layers) => forward(layers, path, x, weights),
             Layer::Residual { main, shortcut } => {
                 let through = forward(main, path, x, weights)?;
@@ -299,8 +318,19 @@ impl Layer {
             Layer::Ball { radius } if !(*radius > 0.0 && radius.is_finite()) => {
                 refuse("radius", *radius, "above 0")
             }
+            Layer::Scale { by } if !by.is_finite() => refuse("by", *by, "a finite number"),
+            Layer::Quantise(quantiser) => {
+                let &[d] = shape else { return Err(misfit("a vector; add Flatten before it")) };
+                quantiser.check()?;
+                if let Some(width) = quantiser.ends(d) {
+                    builder.statistic(name("running_low"), width, 0.0)?;
+                    builder.statistic(name("running_high"), width, 0.0)?;
+                }
+                Ok(shape.to_vec())
+            }
             Layer::Relu
             | Layer::Mish
+            | Layer::Scale { .. }
             | Layer::Dropout { .. }
             | Layer::Noise { .. }
             | Layer::UnitNorm

@@ -9,6 +9,7 @@
 //! | [`activation`] | [`relu`], [`mish`] | gradient 1 at 0; overflow |
 //! | [`linear`](mod@linear) | [`linear()`]: a whole layer as one operation | copies and broadcasts in backward |
 //! | [`stacked`] | [`stacked_linear`], [`TwoLayer`](stacked::TwoLayer): many small models at once | one core for each product, and memory that never rests in a cache |
+//! | [`quantise`] | [`Quantiser`], [`Grid`]: whole numbers with straight-through gradients | rounding cuts the gradient, clamping halves it at the ends |
 //! | `known` | what was computed on the host, with its gradient | three passes over every score |
 //! | [`backward`](mod@backward) | [`backward()`]: gradients of parameters without copies | two copies each, and threads that spin |
 //! | [`optimiser`] | [`adam_step`], [`sgd_step`] | a dozen tensors per parameter; no momentum |
@@ -28,6 +29,7 @@ pub mod norm;
 pub mod optimiser;
 mod parallel;
 pub mod pool;
+pub mod quantise;
 pub mod running;
 pub mod stacked;
 
@@ -40,5 +42,6 @@ pub use linear::linear;
 pub use norm::{batch_norm, batch_norm_relu};
 pub use optimiser::{AdamStep, SgdStep, adam_step, sgd_step};
 pub use pool::{avg_pool2d, global_avg_pool, max_pool2d};
+pub use quantise::{Grid, Quantiser, Range, RangeGradient};
 pub use running::Running;
 pub use stacked::stacked_linear;

@@ -44,6 +44,31 @@ fn a_figure_becomes_a_pdf_with_its_font_and_a_png_at_300_dpi() {
 }
 
 #[test]
+fn of_an_animation_the_last_frame_is_exported() {
+    let folder = tempfile::tempdir().unwrap();
+    let shown = |frames: [String; 2]| {
+        let file = folder.path().join("frames.svg");
+        std::fs::write(&file, FIGURE.replace("</svg>", &(frames.concat() + "</svg>"))).unwrap();
+        let output = export(&file);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        ["png", "pdf"].map(|kind| std::fs::read(file.with_extension(kind)).unwrap())
+    };
+    let frame = |visibility: &str, at: usize| {
+        let animation = "<animate attributeName=\"visibility\" values=\"visible;hidden\" keyTimes=\"0;0.5\" \
+                         dur=\"2s\" calcMode=\"discrete\" repeatCount=\"indefinite\"/>";
+        let inside = format!(
+            "<rect x=\"{at}\" y=\"900\" width=\"300\" height=\"300\"/>\
+             <text x=\"{at}\" y=\"800\" font-size=\"110\">a frame</text>"
+        );
+        format!("<g visibility=\"{visibility}\">{animation}{inside}</g>")
+    };
+    let both = shown([frame("hidden", 600), frame("visible", 1600)]);
+    assert!(both == shown([frame("hidden", 700), frame("visible", 1600)]), "the first frame leaves no trace");
+    let moved = shown([frame("hidden", 600), frame("visible", 1700)]);
+    assert!(both[0] != moved[0] && both[1] != moved[1], "the last frame is in the PNG and in the PDF");
+}
+
+#[test]
 fn what_cannot_be_exported_is_said_and_nothing_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let cases = [

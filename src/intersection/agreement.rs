@@ -1,0 +1,305 @@
+//! Algorithm 1: a network that learns its labels and a tree that learns the network, on the same codes.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use candle_core::{D, DType, Device, Tensor, Var};
+use serde::{Deserialize, Serialize};
+
+use super::memory::Memory;
+use crate::data::Dataset;
+use crate::error::{Error, Result};
+use crate::loss::{log_softmax, one_hot, soft_cross_entropy};
+use crate::model::{Layer, Plan, SplitNet};
+use crate::ops::Quantiser;
+use crate::seed::Seed;
+use crate::train::{Batch, Group, Step, Trainable};
+use crate::tree::{Cart, Codes, Examples, Tree};
+
+/// Which norm of the codes is penalised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Sparsity {
+    /// The sum of the codes.
+    #[default]
+    L1,
+    /// The sum of their squares.
+    L2,
+}
+
+/// What the sum of the penalty over a batch is divided by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Over {
+    /// The samples of the batch.
+    #[default]
+    Batch,
+    /// The samples of the whole set, as the paper prints it: hundreds of times less.
+    Set,
+}
+
+/// Settings of intersection regularisation.
+///
+/// ```text
+/// label · CE(p; e_y) + tree · CE(p; T(v)) + sparse / |B| · Σ_i ‖v_i ⊙ M‖,     M_j = 1 with probability share, drawn each step
+/// ```
+/// `tree: 0.0, sparse: 0.0` is a quantised network, `tree: 0.0` the same with a penalty, `sparse: 0.0` with a tree only.
+/// Checked by `tests/intersection/training.rs`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Agreement {
+    /// λ₁, weight of the labels.
+    pub label: f64,
+    /// λ₂, weight of the tree.
+    pub tree: f64,
+    /// λ₃, weight of the penalty on codes.
+    pub sparse: f64,
+    /// p, share of the features that are penalised in a step.
+    pub share: f64,
+    pub norm: Sparsity,
+    pub over: Over,
+    pub cart: Cart,
+    /// Batches between fits of the tree.
+    pub every: usize,
+}
+
+impl Default for Agreement {
+    /// The paper's weights: 2, 1 and 0.001, half of the features, a fit in every batch.
+    fn default() -> Agreement {
+        Agreement {
+            label: 2.0,
+            tree: 1.0,
+            sparse: 1e-3,
+            share: 0.5,
+            norm: Sparsity::L1,
+            over: Over::Batch,
+            cart: Cart::default(),
+            every: 1,
+        }
+    }
+}
+
+impl Agreement {
+    fn check(&self) -> Result<()> {
+        let weights = [("label", self.label), ("tree", self.tree), ("sparse", self.sparse)];
+        if let Some((field, got)) = weights.iter().find(|(_, w)| !(*w >= 0.0 && w.is_finite())) {
+            return Err(Error::config(format!("weight {field} of an agreement"), got, "0 or more"));
+        }
+        if self.label + self.tree <= 0.0 {
+            return Err(Error::config("weights label and tree", "0 and 0", "at least one above 0"));
+        }
+        if !(0.0..=1.0).contains(&self.share) {
+            return Err(Error::config("share of penalised features", self.share, "0 to 1"));
+        }
+        if self.every == 0 {
+            return Err(Error::config("batches between fits", 0, "at least 1"));
+        }
+        Ok(())
+    }
+
+    /// What the network is trained on: its label and the tree's answer, blended.
+    ///
+    /// ```text
+    /// (label e_y + tree t)/(label + tree)
+    /// ```
+    /// Shapes: `y` (n) of an integer dtype, `t` (n, k) → (n, k). Without a tree's answer it is the label.
+    pub fn target(&self, y: &Tensor, t: Option<&Tensor>, classes: usize, dtype: DType) -> Result<Tensor> {
+        let label = one_hot(y, classes, dtype)?;
+        let Some(t) = t else { return Ok(label) };
+        let share = self.tree / (self.label + self.tree);
+        Ok(((label * (1.0 - share))? + (t.to_dtype(dtype)? * share)?)?)
+    }
+
+    /// Loss of scores against labels and the tree's answers.
+    ///
+    /// ```text
+    /// label CE(softmax s; e_y) + tree CE(softmax s; t)      gradient in s: ((label + tree) p − label e_y − tree t)/n
+    /// ```
+    /// Shapes: `s` and `t` (n, k), `y` (n) of an integer dtype → scalar. `t` is a constant; without one its term is left out.
+    pub fn loss(&self, s: &Tensor, y: &Tensor, t: Option<&Tensor>) -> Result<Tensor> {
+        let t = t.map(Tensor::detach);
+        let target = self.target(y, t.as_ref(), s.dim(D::Minus1)?, s.dtype())?;
+        let weight = if t.is_some() { self.label + self.tree } else { self.label };
+        Ok((soft_cross_entropy(s, &target)? * weight)?)
+    }
+
+    /// Penalty on the codes of a batch, on a random half of the features, or whatever share of them.
+    ///
+    /// Shapes: `codes` (n, d) → scalar. `samples` is the size of the whole set. Codes of zero take no gradient: they are as
+    /// small as they can be.
+    pub fn penalty(&self, codes: &Tensor, samples: usize, seed: Seed) -> Result<Tensor> {
+        let (n, d) = codes.dims2()?;
+        let mask = seed.named("mask").uniform_tensor((1, d), (0.0, 1.0), DType::F64, codes.device())?;
+        let mask = mask.lt(self.share)?.to_dtype(codes.dtype())?;
+        let present = codes.detach().gt(0.0)?.to_dtype(codes.dtype())?.broadcast_mul(&mask)?;
+        let sizes = match self.norm {
+            Sparsity::L1 => codes.clone(),
+            Sparsity::L2 => codes.sqr()?,
+        };
+        let over = if self.over == Over::Batch { n } else { samples };
+        Ok((sizes.mul(&present)?.sum_all()? * (self.sparse / over as f64))?)
+    }
+}
+
+/// A network whose features are codes: a trunk, a quantiser, and a head with one hidden layer of Mish units.
+///
+/// The head divides codes by their largest value, so that its first layer starts as for numbers of size one. The trunk should
+/// end in a ReLU: then code 0 says "absent". Fails: `Shape` unless the trunk ends in a vector, `Config`.
+pub fn code_net(
+    trunk: Plan,
+    quantiser: Quantiser,
+    hidden: usize,
+    classes: usize,
+    seed: Seed,
+    device: &Device,
+) -> Result<SplitNet> {
+    quantiser.check()?;
+    let mut phi = trunk;
+    phi.layers.push(("quantise".to_string(), Layer::Quantise(quantiser)));
+    let head = [
+        ("scale", Layer::Scale { by: 1.0 / (quantiser.levels() - 1) as f64 }),
+        ("hidden", Layer::Linear { width: hidden, bias: true }),
+        ("mish", Layer::Mish),
+        ("scores", Layer::Linear { width: classes, bias: true }),
+    ];
+    let head = head.into_iter().map(|(name, layer)| (name.to_string(), layer)).collect();
+    SplitNet::with_head(phi, head, seed, DType::F32, device)
+}
+
+/// The codes of a set. Host: all of them. Fails: `Config` if the backbone does not end in a quantiser.
+pub fn codes_of(net: &SplitNet, data: &Dataset) -> Result<Codes> {
+    Codes::new(&net.features_of(data)?, quantiser(net)?.levels())
+}
+
+/// The quantiser at the end of a backbone.
+fn quantiser(net: &SplitNet) -> Result<Quantiser> {
+    match net.phi.plan().layers.last() {
+        Some((_, Layer::Quantise(quantiser))) => Ok(*quantiser),
+        _ => {
+            Err(Error::config("backbone", "without codes", "one that ends in Layer::Quantise; see code_net"))
+        }
+    }
+}
+
+/// A network, the tree that follows it, and what either has seen in this epoch; copies share all of it.
+///
+/// ```text
+/// let both = Intersection::new(&net, &train, Agreement::default())?;
+/// trainer.fit(&both, &train, |b| both.step(b))?;
+/// let tree = both.final_tree(&train)?;
+/// ```
+/// Checked by `tests/intersection/training.rs`.
+#[derive(Clone, Debug)]
+pub struct Intersection {
+    pub agreement: Agreement,
+    net: SplitNet,
+    levels: usize,
+    classes: usize,
+    samples: usize,
+    /// Without a tree there is nothing to remember.
+    memory: Option<Arc<Mutex<Memory>>>,
+}
+
+impl Intersection {
+    /// Training of a network on a set. Copies of the network share its parameters.
+    ///
+    /// Fails: `Config` for settings that cannot be or a backbone that does not end in a quantiser, `Shape` unless the head
+    /// has a score for each class.
+    pub fn new(net: &SplitNet, data: &Dataset, agreement: Agreement) -> Result<Intersection> {
+        agreement.check()?;
+        let (levels, classes, samples) = (quantiser(net)?.levels(), data.k(), data.n());
+        if net.head.output() != [classes] {
+            let expected = format!("[{classes}], one for each class");
+            return Err(Error::shape(
+                "scores of a code network",
+                expected,
+                format!("{:?}", net.head.output()),
+            ));
+        }
+        let sizes = [samples, net.phi.output().iter().product(), classes];
+        let device = data.y.device();
+        let memory = match agreement.tree > 0.0 {
+            true => Some(Arc::new(Mutex::new(Memory::new(sizes, levels, agreement.cart.depth, device)?))),
+            false => None,
+        };
+        Ok(Intersection { agreement, net: net.clone(), levels, classes, samples, memory })
+    }
+
+    /// The network.
+    pub fn net(&self) -> &SplitNet {
+        &self.net
+    }
+
+    /// What a batch asks of backbone and head: one backward pass for both losses. The penalty does not reach the head.
+    ///
+    /// The tree is fitted to all codes of the epoch so far, this batch's included, with the network's own probabilities, and
+    /// its answers are constants. Codes of earlier batches are as they were then. Host: codes and probabilities of the batch.
+    /// Fails: as the network, and `Data` if features are not finite.
+    pub fn step(&self, batch: &Batch) -> Result<Step> {
+        let z = self.net.features(&batch.x, batch.pass())?;
+        let s = self.net.scores(&z, batch.pass())?;
+        let t = match &self.memory {
+            None => None,
+            Some(memory) => {
+                let p = log_softmax(&s.detach())?.exp()?;
+                let codes = Codes::new(&z, self.levels)?;
+                let fit = |examples: &Examples| self.agreement.cart.fit_examples(examples);
+                let tree = lock(memory).push(batch.epoch, (&codes, &z), &p, self.agreement.every, fit)?;
+                let t: Vec<f64> = tree.predict(&codes)?.into_iter().collect();
+                Some(Tensor::from_vec(t, s.dims(), s.device())?.to_dtype(s.dtype())?)
+            }
+        };
+        let mut loss = self.agreement.loss(&s, &batch.y, t.as_ref())?;
+        if self.agreement.sparse > 0.0 {
+            loss = (loss + self.agreement.penalty(&z, self.samples, batch.seed)?)?;
+        }
+        Ok(Step::new(loss))
+    }
+
+    /// The tree of the last fit in training; none before the first batch, or without a weight for it. Host: the tree.
+    pub fn tree(&self) -> Result<Option<Tree>> {
+        self.memory.as_ref().map_or(Ok(None), |memory| lock(memory).tree())
+    }
+
+    /// The tree fitted once to the codes that the network now gives to a whole set, and to its probabilities there.
+    ///
+    /// Host: all codes and probabilities.
+    pub fn final_tree(&self, data: &Dataset) -> Result<Tree> {
+        let p = log_softmax(&self.net.scores_of(data)?)?.exp()?;
+        self.agreement.cart.fit(&self.codes(data)?, &p)
+    }
+
+    /// The codes of a set. Host: all of them.
+    pub fn codes(&self, data: &Dataset) -> Result<Codes> {
+        codes_of(&self.net, data)
+    }
+
+    /// Share of a set that the network gets right. Host: one number.
+    pub fn accuracy(&self, data: &Dataset) -> Result<f64> {
+        let said = self.net.scores_of(data)?.argmax(D::Minus1)?;
+        let right = said.eq(&data.y.to_dtype(said.dtype())?)?.to_dtype(DType::F64)?;
+        Ok(right.mean_all()?.to_scalar::<f64>()?)
+    }
+
+    /// Shows the settings.
+    pub fn evcxr_display(&self) {
+        let text = format!("{:?} on {} samples of {} classes", self.agreement, self.samples, self.classes);
+        evcxr_runtime::mime_type("text/plain").text(text);
+    }
+}
+
+fn lock(memory: &Mutex<Memory>) -> MutexGuard<'_, Memory> {
+    memory.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The groups of the network, `bottom` and `last`; the memory of the epoch is kept with its statistics.
+impl Trainable for Intersection {
+    fn groups(&self) -> Vec<Group> {
+        self.net.groups()
+    }
+
+    fn statistics(&self) -> Vec<(String, Var)> {
+        let memory = self.memory.iter().flat_map(|memory| lock(memory).vars());
+        self.net.statistics().into_iter().chain(memory).collect()
+    }
+
+    fn identity(&self) -> String {
+        format!("{} with {:?}", self.net.identity(), self.agreement)
+    }
+}

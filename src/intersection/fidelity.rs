@@ -1,0 +1,470 @@
+//! How well attributes that nobody labelled can be read off codes: the best single test for each.
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::data::Dataset;
+use crate::error::{Error, Result, ensure_shape};
+use crate::numbers::Numbers;
+use crate::seed::Seed;
+use crate::table::{Cell, Table};
+use crate::tree::Codes;
+
+/// The yes-or-no tests that a code offers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Binarise {
+    /// `v = c`, as in the paper.
+    #[default]
+    Equality,
+    /// `v ≥ c`: what a question of a tree can ask.
+    Threshold,
+}
+
+/// How a test and an attribute are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Score {
+    /// The larger F1 of the test and of its negation, as in the paper. Depends on which value of the attribute is called 1.
+    #[default]
+    F1,
+    /// Absolute correlation of the two (Matthews): the same whatever is called 1.
+    Mcc,
+}
+
+/// An attribute and the test that comes closest to it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Matched {
+    pub name: String,
+    /// Its column among the attributes.
+    pub column: usize,
+    /// Share of rows that have it.
+    pub prevalence: f64,
+    pub feature: usize,
+    pub code: u8,
+    /// Whether the test holds where the attribute does not.
+    pub inverted: bool,
+    pub value: f64,
+}
+
+/// Fidelity of codes to attributes, attribute by attribute.
+///
+/// ```text
+/// F1(a, b) = 2 |a ∧ b| / (|a| + |b|)      r̂(f, g) = max(F1(f, g), F1(f, 1 − g))
+/// fidelity = mean over attributes f_i of max over tests g of r̂(f_i, g)                     [Ali et al., Eq. (3)]
+/// ```
+/// One feature may serve several attributes. Attributes that all rows have, or none, are left out. The value is never below
+/// [`floor`], which a test that always holds has, and it grows with the number of tests by chance alone: report
+/// [`null`](Recovery::null) beside it. Differs: the tests v ≠ c of the paper are left out, they are the negations.
+/// Checked by `tests/intersection/fidelity.rs` against counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Recovery {
+    pub binarise: Binarise,
+    pub score: Score,
+    pub matched: Vec<Matched>,
+    /// Attributes with one value only.
+    pub excluded: Vec<String>,
+}
+
+/// r̂ of a test that always holds, for an attribute of this prevalence: 2π/(1 + π).
+pub fn floor(prevalence: f64) -> f64 {
+    2.0 * prevalence / (1.0 + prevalence)
+}
+
+impl Recovery {
+    /// Fidelity of codes to the attributes of their set.
+    ///
+    /// Host: all attributes. Fails: `Data` if the set has no attributes, or none with two values; `Shape` for codes of another
+    /// set.
+    pub fn of(codes: &Codes, data: &Dataset, binarise: Binarise, score: Score) -> Result<Recovery> {
+        Recovery::measure(codes, attributes(data)?, &data.names.attributes, binarise, score)
+    }
+
+    /// The same for a table of attributes, 0 or 1. Shapes: `codes` (n, d), `a` (n, attributes).
+    ///
+    /// Cost: O(attributes · d · levels · n/64) word operations. Fails: as [`of`](Recovery::of), and `Data` for NaN.
+    pub fn measure<S: AsRef<str>>(
+        codes: &Codes,
+        a: &(impl Numbers + ?Sized),
+        names: &[S],
+        binarise: Binarise,
+        score: Score,
+    ) -> Result<Recovery> {
+        let bits = Bits::of(a, codes.n(), names)?;
+        Ok(bits.best(codes, binarise, score))
+    }
+
+    /// The same tests on other rows: without the optimism of having chosen them there. Fails: as [`of`](Recovery::of).
+    pub fn again(&self, codes: &Codes, data: &Dataset) -> Result<Recovery> {
+        let bits = Bits::of(attributes(data)?, codes.n(), &data.names.attributes)?;
+        let mut again = Recovery { matched: Vec::new(), excluded: bits.excluded.clone(), ..*self };
+        for old in &self.matched {
+            let Some(i) = bits.names.iter().position(|(column, _)| *column == old.column) else { continue };
+            let holds = |code: u8| match self.binarise {
+                Binarise::Equality => code == old.code,
+                Binarise::Threshold => code >= old.code,
+            };
+            let (mut size, mut both) = (0, 0);
+            for (row, code) in codes.column(old.feature).enumerate() {
+                size += u64::from(holds(code));
+                both += u64::from(holds(code)) & (bits.of_attribute(i)[row / 64] >> (row % 64));
+            }
+            let count = Count { n: bits.n as u64, size, positives: bits.positives[i], both };
+            let plain = self.score.of(&count);
+            let value = if old.inverted { self.score.of(&count.inverted()) } else { plain };
+            let prevalence = bits.positives[i] as f64 / bits.n as f64;
+            again.matched.push(Matched { prevalence, value, ..old.clone() });
+        }
+        Ok(again)
+    }
+
+    /// Fidelity after the rows of the attributes were shuffled, several times: what chance reaches with as many tests.
+    ///
+    /// Attributes are shuffled together. Fails: as [`of`](Recovery::of), and `Config` without a shuffle.
+    pub fn null(&self, codes: &Codes, data: &Dataset, times: usize, seed: Seed) -> Result<Vec<Recovery>> {
+        if times == 0 {
+            return Err(Error::config("shuffles", 0, "at least 1; 20 by habit"));
+        }
+        let table = attributes(data)?.numbers()?.into_owned();
+        let columns = data.names.attributes.len();
+        let shuffled = |time: usize| {
+            let order = seed.stream(time as u64).permutation(data.n());
+            let rows = order.iter().flat_map(|row| table[row * columns..][..columns].iter().copied());
+            let a = ndarray::Array2::from_shape_vec((data.n(), columns), rows.collect());
+            let a = a.map_err(|e| Error::shape("attributes", "[n, attributes]", e))?;
+            Recovery::measure(codes, &a, &data.names.attributes, self.binarise, self.score)
+        };
+        (0..times).map(shuffled).collect()
+    }
+
+    /// Mean over all attributes: the paper's number.
+    pub fn fidelity(&self) -> f64 {
+        mean(self.matched.iter().map(|m| m.value))
+    }
+
+    /// Mean over the attributes of these names; those that were left out do not count. Fails: `Config` if none is left.
+    pub fn fidelity_of<S: AsRef<str>>(&self, names: &[S]) -> Result<f64> {
+        let named = |m: &&Matched| names.iter().any(|name| name.as_ref() == m.name);
+        let values: Vec<f64> = self.matched.iter().filter(named).map(|m| m.value).collect();
+        if values.is_empty() {
+            let known: Vec<&str> = self.matched.iter().map(|m| m.name.as_str()).collect();
+            return Err(Error::config("attributes", "none of them", known.join(", ")));
+        }
+        Ok(mean(values.into_iter()))
+    }
+
+    /// Mean of what a test that always holds reaches: [`floor`] for F1, zero for a correlation.
+    pub fn floor(&self) -> f64 {
+        match self.score {
+            Score::F1 => mean(self.matched.iter().map(|m| floor(m.prevalence))),
+            Score::Mcc => 0.0,
+        }
+    }
+
+    /// One row per attribute: the test, its score, and the floor.
+    pub fn table(&self) -> Result<Table> {
+        let mut table = Table::new(&["attribute", "prevalence", "test", "score", "floor"]).decimals(3);
+        for m in &self.matched {
+            let test = match (self.binarise, m.inverted) {
+                (Binarise::Equality, false) => format!("z{} = {}", m.feature, m.code),
+                (Binarise::Equality, true) => format!("z{} ≠ {}", m.feature, m.code),
+                (Binarise::Threshold, false) => format!("z{} ≥ {}", m.feature, m.code),
+                (Binarise::Threshold, true) => format!("z{} < {}", m.feature, m.code),
+            };
+            let floor = if self.score == Score::F1 { floor(m.prevalence) } else { 0.0 };
+            table = table.row(vec![
+                Cell::from(m.name.as_str()),
+                m.prevalence.into(),
+                test.into(),
+                m.value.into(),
+                floor.into(),
+            ])?;
+        }
+        Ok(table)
+    }
+
+    /// Shows the table.
+    pub fn evcxr_display(&self) {
+        if let Ok(table) = self.table() {
+            table.evcxr_display();
+        }
+    }
+}
+
+/// r̂ of the best set of classes, for each attribute: what someone who knows the class and nothing else can reach.
+///
+/// ```text
+/// max over sets of classes A of r̂(f, 1[y ∈ A])
+/// ```
+/// The best set takes classes in the order of the attribute's share in them, so as many sets are compared as there are
+/// classes. Host: labels and attributes. Fails: `Data` if the set has no attributes. Checked by
+/// `tests/intersection/fidelity.rs` against all sets.
+pub fn class_oracle(data: &Dataset) -> Result<Vec<f64>> {
+    let (labels, columns) = (data.labels()?, data.names.attributes.len());
+    let table = attributes(data)?.numbers()?.into_owned();
+    let one = |column: usize| {
+        let mut classes = vec![(0u64, 0u64); data.k()];
+        for (label, row) in labels.iter().zip(table.chunks_exact(columns)) {
+            let (size, positives) = &mut classes[*label as usize];
+            (*size, *positives) = (*size + 1, *positives + u64::from(row[column] >= 0.5));
+        }
+        classes.retain(|(size, _)| *size > 0);
+        // Shares compared without dividing.
+        classes.sort_by(|a, b| (b.1 * a.0).cmp(&(a.1 * b.0)));
+        let positives = classes.iter().map(|class| class.1).sum();
+        let mut count = Count { n: labels.len() as u64, size: 0, positives, both: 0 };
+        let mut best = Score::F1.of(&count.inverted());
+        for (size, hits) in classes {
+            (count.size, count.both) = (count.size + size, count.both + hits);
+            best = best.max(Score::F1.of(&count)).max(Score::F1.of(&count.inverted()));
+        }
+        best
+    };
+    Ok((0..columns).map(one).collect())
+}
+
+fn attributes(data: &Dataset) -> Result<&candle_core::Tensor> {
+    data.a.as_ref().ok_or_else(|| {
+        Error::data(
+            &data.names.set,
+            "it has no attributes to compare codes with; add them with with_attributes",
+        )
+    })
+}
+
+fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let n = values.len() as f64;
+    values.sum::<f64>() / n
+}
+
+/// How often a test and an attribute hold, by themselves and together.
+#[derive(Clone, Copy)]
+pub(super) struct Count {
+    pub n: u64,
+    pub size: u64,
+    pub positives: u64,
+    pub both: u64,
+}
+
+impl Count {
+    /// The same for the negation of the test.
+    pub fn inverted(&self) -> Count {
+        Count { size: self.n - self.size, both: self.positives - self.both, ..*self }
+    }
+
+    /// Correlation of the two; zero if one of them is constant.
+    pub fn mcc(&self) -> f64 {
+        let [n, size, positives, both] = [self.n, self.size, self.positives, self.both].map(|c| c as f64);
+        let spread = size * (n - size) * positives * (n - positives);
+        if spread > 0.0 { (n * both - size * positives) / spread.sqrt() } else { 0.0 }
+    }
+}
+
+impl Score {
+    fn of(self, count: &Count) -> f64 {
+        match self {
+            Score::F1 if count.size + count.positives == 0 => 0.0,
+            Score::F1 => 2.0 * count.both as f64 / (count.size + count.positives) as f64,
+            Score::Mcc => count.mcc(),
+        }
+    }
+}
+
+/// Attributes with two values as sets of rows, 64 to a word.
+struct Bits {
+    n: usize,
+    words: usize,
+    /// Column and name.
+    names: Vec<(usize, String)>,
+    positives: Vec<u64>,
+    sets: Vec<u64>,
+    excluded: Vec<String>,
+}
+
+/// Features whose sets are made in one pass over the rows: they fit into the second-level cache.
+const BLOCK: usize = 16;
+
+impl Bits {
+    fn of<S: AsRef<str>>(a: &(impl Numbers + ?Sized), n: usize, names: &[S]) -> Result<Bits> {
+        ensure_shape("attributes of codes", vec![n, names.len()], a.dims())?;
+        let table = a.numbers()?;
+        if table.iter().any(|v| v.is_nan()) {
+            return Err(Error::data("attributes", "there is a NaN; leave the row out or fill it in"));
+        }
+        // Whole registers of the widest kind.
+        let words = n.div_ceil(64).next_multiple_of(8);
+        let mut bits = Bits {
+            n,
+            words,
+            names: Vec::new(),
+            positives: Vec::new(),
+            sets: Vec::new(),
+            excluded: Vec::new(),
+        };
+        for (column, name) in names.iter().enumerate() {
+            let mut set = vec![0u64; words];
+            for (row, values) in table.chunks_exact(names.len()).enumerate() {
+                set[row / 64] |= u64::from(values[column] >= 0.5) << (row % 64);
+            }
+            let positives = set.iter().map(|word| u64::from(word.count_ones())).sum();
+            if positives == 0 || positives == n as u64 {
+                bits.excluded.push(name.as_ref().to_string());
+            } else {
+                bits.names.push((column, name.as_ref().to_string()));
+                bits.positives.push(positives);
+                bits.sets.extend(set);
+            }
+        }
+        match bits.names.is_empty() {
+            true => {
+                Err(Error::data("attributes", "each of them has one value only; there is nothing to recover"))
+            }
+            false => Ok(bits),
+        }
+    }
+
+    fn of_attribute(&self, i: usize) -> &[u64] {
+        &self.sets[i * self.words..][..self.words]
+    }
+
+    fn best(&self, codes: &Codes, binarise: Binarise, score: Score) -> Recovery {
+        let blocks = codes.d().div_ceil(BLOCK);
+        let best = (0..blocks).into_par_iter().map(|block| {
+            let mut found = vec![Found::NONE; self.names.len()];
+            let features = BLOCK.min(codes.d() - block * BLOCK);
+            let sets = self.sets_of(codes, block * BLOCK, features);
+            for (f, own) in sets.chunks_exact(codes.levels() * self.words).enumerate() {
+                widest(Task {
+                    bits: self,
+                    own,
+                    feature: block * BLOCK + f,
+                    binarise,
+                    score,
+                    found: &mut found,
+                });
+            }
+            found
+        });
+        let first = |a: Vec<Found>, b: Vec<Found>| a.into_iter().zip(b).map(|(a, b)| a.or(b)).collect();
+        let best = best.reduce(|| vec![Found::NONE; self.names.len()], first);
+        let matched = best.into_iter().enumerate().map(|(i, found)| Matched {
+            name: self.names[i].1.clone(),
+            column: self.names[i].0,
+            prevalence: self.positives[i] as f64 / self.n as f64,
+            feature: found.feature,
+            code: found.code,
+            inverted: found.inverted,
+            value: found.value,
+        });
+        Recovery { binarise, score, matched: matched.collect(), excluded: self.excluded.clone() }
+    }
+
+    /// Rows that have each code of some features: [feature][code][word].
+    fn sets_of(&self, codes: &Codes, first: usize, features: usize) -> Vec<u64> {
+        let levels = codes.levels();
+        let mut sets = vec![0u64; features * levels * self.words];
+        for (row, values) in codes.rows().enumerate() {
+            for (f, code) in values[first..first + features].iter().enumerate() {
+                sets[(f * levels + usize::from(*code)) * self.words + row / 64] |= 1 << (row % 64);
+            }
+        }
+        sets
+    }
+}
+
+/// The best test so far. Features and codes come in order, so the first of equals stays.
+#[derive(Clone, Copy)]
+struct Found {
+    value: f64,
+    feature: usize,
+    code: u8,
+    inverted: bool,
+}
+
+impl Found {
+    const NONE: Found = Found { value: -1.0, feature: usize::MAX, code: 0, inverted: false };
+
+    fn or(self, other: Found) -> Found {
+        let earlier = other.feature < self.feature;
+        if other.value > self.value || (other.value == self.value && earlier) { other } else { self }
+    }
+}
+
+/// One feature against all attributes.
+struct Task<'a> {
+    bits: &'a Bits,
+    own: &'a [u64],
+    feature: usize,
+    binarise: Binarise,
+    score: Score,
+    found: &'a mut [Found],
+}
+
+/// Runs a task with the best counting instructions that the processor has; counts are whole numbers, so all agree.
+fn widest(task: Task) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx512f,avx512vl,avx512vpopcntdq")]
+        fn wide(task: Task) {
+            task.run();
+        }
+        #[target_feature(enable = "avx2,popcnt")]
+        fn half(task: Task) {
+            task.run();
+        }
+        if is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512vpopcntdq")
+        {
+            // SAFETY: the processor has just been found to have these instructions.
+            return unsafe { wide(task) };
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
+            // SAFETY: the processor has just been found to have these instructions.
+            return unsafe { half(task) };
+        }
+    }
+    task.run();
+}
+
+impl Task<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let words = self.bits.words;
+        let sizes: Vec<u64> = self
+            .own
+            .chunks_exact(words)
+            .map(|set| set.iter().map(|w| u64::from(w.count_ones())).sum())
+            .collect();
+        let mut together = vec![0u64; sizes.len()];
+        for (i, found) in self.found.iter_mut().enumerate() {
+            let attribute = self.bits.of_attribute(i);
+            for ((both, size), own) in together.iter_mut().zip(&sizes).zip(self.own.chunks_exact(words)) {
+                *both = 0;
+                if *size > 0 {
+                    *both = own.iter().zip(attribute).map(|(a, b)| u64::from((a & b).count_ones())).sum();
+                }
+            }
+            let (n, positives) = (self.bits.n as u64, self.bits.positives[i]);
+            let (mut size, mut both) = (n, positives);
+            for (code, (own, shared)) in sizes.iter().zip(&together).enumerate() {
+                // Equality asks for this code; a threshold for all but the codes below it, and never for all.
+                match (self.binarise, code) {
+                    (Binarise::Equality, _) => (size, both) = (*own, *shared),
+                    (Binarise::Threshold, 0) => continue,
+                    (Binarise::Threshold, _) => {
+                        (size, both) = (size - sizes[code - 1], both - together[code - 1]);
+                    }
+                }
+                let count = Count { n, size, positives, both };
+                let (plain, negated) = match self.score {
+                    Score::F1 => (Score::F1.of(&count), Score::F1.of(&count.inverted())),
+                    Score::Mcc => (count.mcc(), -count.mcc()),
+                };
+                let value = plain.max(negated);
+                if value > found.value {
+                    let (feature, code) = (self.feature, code as u8);
+                    *found = Found { value, feature, code, inverted: negated > plain };
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Which attribute each question of a tree asks for.
+
+use ndarray::Array2;
+
+use super::fidelity::Count;
+use crate::data::Dataset;
+use crate::error::{Error, Result, ensure_shape};
+use crate::numbers::Numbers;
+use crate::seed::Seed;
+use crate::table::{Cell, Table};
+use crate::tree::{Codes, Tree, TreeNames};
+
+/// What a question of a tree asks for, judged on the rows that reach it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeReading {
+    pub node: usize,
+    pub depth: usize,
+    /// Rows that reach the question.
+    pub rows: usize,
+    /// The attribute that goes with the answer best, and its column.
+    pub attribute: String,
+    pub column: usize,
+    /// Their correlation inside the node; negative if a high code says that the attribute is absent.
+    pub mcc: f64,
+    /// What 95 % of shuffles stay below, each with its own best attribute.
+    pub null: f64,
+}
+
+/// The questions of a tree as attributes. Checked by `tests/intersection/readout.rs`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Readout {
+    pub readings: Vec<NodeReading>,
+    /// Smallest correlation that counts.
+    pub least: f64,
+}
+
+/// Shuffles behind a null.
+const SHUFFLES: usize = 200;
+/// Correlation below which a question is not named after an attribute.
+const LEAST: f64 = 0.5;
+
+/// Names each question of a tree after the attribute that goes with its answer best, on rows the tree was not fitted to.
+///
+/// ```text
+/// inside a node:  max over attributes f of |MCC(1[v > τ], f)|,   against the same after shuffling the answers
+/// ```
+/// Host: codes and attributes. Cost: 200 shuffles of the rows of each node. Fails: `Data` if the set has no attributes,
+/// `Shape` for codes of another set or tree.
+pub fn read_tree(tree: &Tree, codes: &Codes, data: &Dataset, seed: Seed) -> Result<Readout> {
+    let a = data
+        .a
+        .as_ref()
+        .ok_or_else(|| Error::data(&data.names.set, "it has no attributes to name questions after"))?;
+    let columns = data.names.attributes.len();
+    ensure_shape("attributes of codes", vec![codes.n(), columns], Numbers::dims(a))?;
+    let table = Array2::from_shape_vec((codes.n(), columns), a.numbers()?.into_owned())
+        .map_err(|e| Error::shape("attributes", "[n, attributes]", e))?;
+    let depths = tree.depths();
+    let mut readings = Vec::new();
+    for (node, rows) in tree.rows_at(codes)?.into_iter().enumerate() {
+        let Some(split) = tree.nodes()[node].split.filter(|_| !rows.is_empty()) else { continue };
+        let answers: Vec<bool> =
+            rows.iter().map(|row| codes.row(*row)[split.feature] > split.threshold).collect();
+        let columns: Vec<Vec<bool>> =
+            (0..columns).map(|j| rows.iter().map(|row| table[[*row, j]] >= 0.5).collect()).collect();
+        let (column, mcc) = best(&answers, &columns);
+        let mut shuffled: Vec<f64> = (0..SHUFFLES)
+            .map(|time| {
+                let order = seed.stream(node as u64).stream(time as u64).permutation(rows.len());
+                let answers: Vec<bool> = order.iter().map(|i| answers[*i]).collect();
+                best(&answers, &columns).1.abs()
+            })
+            .collect();
+        shuffled.sort_by(f64::total_cmp);
+        readings.push(NodeReading {
+            node,
+            depth: depths[node],
+            rows: rows.len(),
+            attribute: data.names.attributes[column].clone(),
+            column,
+            mcc,
+            null: shuffled[SHUFFLES * 95 / 100],
+        });
+    }
+    Ok(Readout { readings, least: LEAST })
+}
+
+/// The attribute with the largest correlation, the first of equals.
+fn best(answers: &[bool], columns: &[Vec<bool>]) -> (usize, f64) {
+    let size = answers.iter().filter(|answer| **answer).count() as u64;
+    let mut found = (0, 0.0f64);
+    for (column, attribute) in columns.iter().enumerate() {
+        let (mut positives, mut both) = (0, 0);
+        for (answer, present) in answers.iter().zip(attribute) {
+            positives += u64::from(*present);
+            both += u64::from(*answer && *present);
+        }
+        let mcc = Count { n: answers.len() as u64, size, positives, both }.mcc();
+        if mcc.abs() > found.1.abs() {
+            found = (column, mcc);
+        }
+    }
+    found
+}
+
+impl NodeReading {
+    /// Whether the correlation is at least this large, and above what chance reaches.
+    pub fn counts(&self, least: f64) -> bool {
+        self.mcc.abs() >= least && self.mcc.abs() > self.null
+    }
+}
+
+impl Readout {
+    /// Attributes that can be read in the tree, each once, in the order of their columns.
+    pub fn attributes(&self) -> Vec<String> {
+        let mut found: Vec<(usize, &str)> = self.named().map(|r| (r.column, r.attribute.as_str())).collect();
+        found.sort_unstable();
+        found.dedup();
+        found.into_iter().map(|(_, name)| name.to_string()).collect()
+    }
+
+    fn named(&self) -> impl Iterator<Item = &NodeReading> {
+        self.readings.iter().filter(|reading| reading.counts(self.least))
+    }
+
+    /// Words for the tree: names of attributes where they count, codes elsewhere.
+    ///
+    /// Fails: `Config` for another tree.
+    pub fn names<S: AsRef<str>>(&self, tree: &Tree, classes: &[S]) -> Result<TreeNames> {
+        self.named().try_fold(tree.names(classes), |names, reading| {
+            names.ask(reading.node, &reading.attribute.replace('_', " "), reading.mcc > 0.0)
+        })
+    }
+
+    /// One row per question.
+    pub fn table(&self) -> Result<Table> {
+        let mut table =
+            Table::new(&["node", "depth", "rows", "attribute", "MCC", "95 % of shuffles below", "counts"])
+                .decimals(2);
+        for r in &self.readings {
+            table = table.row(vec![
+                Cell::from(r.node),
+                r.depth.into(),
+                r.rows.into(),
+                r.attribute.as_str().into(),
+                r.mcc.into(),
+                r.null.into(),
+                if r.counts(self.least) { "yes" } else { "no" }.into(),
+            ])?;
+        }
+        Ok(table)
+    }
+
+    /// Shows the table.
+    pub fn evcxr_display(&self) {
+        if let Ok(table) = self.table() {
+            table.evcxr_display();
+        }
+    }
+}

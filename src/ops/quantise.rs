@@ -1,0 +1,253 @@
+//! Real numbers as small whole numbers, with gradients that pass straight through the rounding.
+
+use candle_core::{DType, Tensor, Var};
+use serde::{Deserialize, Serialize};
+
+use super::host::check;
+use crate::error::{Error, Result};
+use crate::numbers::all_finite;
+
+/// Where the range that a quantiser divides comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Range {
+    /// Smallest and largest number of the batch, as the paper prints it. Where zero lies outside, codes saturate; and what
+    /// code a number gets depends on the batch, also in evaluation.
+    Printed,
+    /// The same, extended so that it contains zero.
+    Batch,
+    /// A running mean of the ends of batches, extended so that it contains zero; as it is in evaluation.
+    #[default]
+    Running,
+    /// The same for every feature by itself.
+    RunningEach,
+}
+
+/// What a gradient knows of the range.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RangeGradient {
+    /// Nothing: the range is a constant.
+    #[default]
+    Detached,
+    /// That its ends are numbers of the batch.
+    Full,
+}
+
+/// Settings of a uniform quantiser: codes from 0 to 2^bits − 1.
+///
+/// Checked by `tests/ops/quantise.rs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quantiser {
+    pub bits: u32,
+    pub range: Range,
+    pub gradient: RangeGradient,
+}
+
+impl Default for Quantiser {
+    /// Four bits over a running range that is taken as constant.
+    fn default() -> Quantiser {
+        Quantiser { bits: 4, range: Range::Running, gradient: RangeGradient::Detached }
+    }
+}
+
+/// Smallest step: a batch of equal numbers has no other.
+const SMALLEST: f64 = 1e-6;
+/// What a running range keeps of itself in each batch.
+const KEPT: f64 = 0.9;
+
+/// The grid of a range: code = zero point + x / step, rounded and held between 0 and the top code.
+///
+/// ```text
+/// step = (high − low)/Q      zero = round(min(max(−low/step, 0), Q))      v = round(min(max(zero + x/step, 0), Q))
+/// ```
+/// Halves are rounded away from zero. If zero is in the range, |x − (v − zero) step| ≤ step/2.
+#[derive(Clone, Debug)]
+pub struct Grid {
+    /// (1, 1), or (1, d) for a range of each feature.
+    pub step: Tensor,
+    pub zero: Tensor,
+    top: f64,
+}
+
+impl Grid {
+    /// The grid of a range in `2^bits` codes. Shapes: `low` and `high` (1, 1) or (1, d).
+    pub fn new(low: &Tensor, high: &Tensor, bits: u32) -> Result<Grid> {
+        let top = f64::from((1u32 << bits) - 1);
+        let (low, high) = (low.detach(), high.detach());
+        let step = ((high - &low)? / top)?.maximum(SMALLEST)?;
+        let zero = low.neg()?.div(&step)?.clamp(0.0, top)?.round()?;
+        Ok(Grid { step, zero, top })
+    }
+
+    /// Where numbers lie on the grid, before rounding: the paper's q̃.
+    pub fn position(&self, x: &Tensor) -> Result<Tensor> {
+        Ok(x.broadcast_div(&self.step)?.broadcast_add(&self.zero)?)
+    }
+
+    /// Codes of numbers, without a gradient.
+    pub fn codes(&self, x: &Tensor) -> Result<Tensor> {
+        Ok(self.position(&x.detach())?.clamp(0.0, self.top)?.round()?)
+    }
+
+    /// The numbers that codes stand for.
+    pub fn dequantise(&self, codes: &Tensor) -> Result<Tensor> {
+        Ok(codes.broadcast_sub(&self.zero)?.broadcast_mul(&self.step)?)
+    }
+
+    /// One over the step where numbers lie strictly inside the grid, and zero at and beyond its ends.
+    fn slope(&self, x: &Tensor) -> Result<Tensor> {
+        // Not candle's clamp, whose gradient at an end is one half.
+        let q = self.position(&x.detach())?;
+        let inside = q.gt(0.0)?.mul(&q.lt(self.top)?)?.to_dtype(x.dtype())?;
+        Ok(inside.broadcast_div(&self.step)?)
+    }
+
+    /// Codes whose gradient passes straight through the rounding and takes the range as constant.
+    ///
+    /// ```text
+    /// ∂L/∂x_i = g_i 1[0 < q̃_i < Q] / step
+    /// ```
+    pub fn quantise(&self, x: &Tensor) -> Result<Tensor> {
+        let moved = (x - x.detach())?.mul(&self.slope(x)?)?;
+        // The difference is exactly zero, so the value is exactly the code.
+        Ok((self.codes(x)? + moved)?)
+    }
+
+    /// Shows step and zero point.
+    pub fn evcxr_display(&self) {
+        let text = format!("step {}\nzero point {}\ntop code {}", self.step, self.zero, self.top);
+        evcxr_runtime::mime_type("text/plain").text(text);
+    }
+}
+
+impl Quantiser {
+    /// Number of codes.
+    pub fn levels(&self) -> usize {
+        1 << self.bits
+    }
+
+    /// Fails: `Config` unless there are 1 to 8 bits, and for a full gradient of a running range.
+    pub fn check(&self) -> Result<()> {
+        if !(1..=8).contains(&self.bits) {
+            return Err(Error::config("bits of a quantiser", self.bits, "1 to 8"));
+        }
+        let of_batch = matches!(self.range, Range::Printed | Range::Batch);
+        if self.gradient == RangeGradient::Full && !of_batch {
+            let allowed =
+                "Range::Printed or Range::Batch: the ends of a running range are no numbers of the batch";
+            return Err(Error::config("range of a full gradient", format!("{:?}", self.range), allowed));
+        }
+        Ok(())
+    }
+
+    /// Codes of a batch.
+    ///
+    /// Shapes: `x` (n, d), f32 or f64 → the same. `running` are the low and the high end of the range so far, (1) or (d) as
+    /// [`ends`](Quantiser::ends) says, both zero before the first batch; `train` lets them follow. A range of the batch does
+    /// not read them. Host: whether all is finite, and the ends for a full gradient. Fails: `Data` for a number that is not
+    /// finite, `Shape`, `Config`. Checked by `tests/ops/quantise.rs`.
+    pub fn forward(&self, x: &Tensor, running: Option<[&Var; 2]>, train: bool) -> Result<Tensor> {
+        self.check()?;
+        check(&[("x of quantise", x)])?;
+        if x.rank() != 2 {
+            return Err(Error::shape("features to quantise", "[n, d]", format!("{:?}", x.dims())));
+        }
+        if !all_finite(x)? {
+            let why = "a number is not finite; lower the learning rate, or look at the batch before it";
+            return Err(Error::data("features to quantise", why));
+        }
+        let [low, high] = self.batch_ends(x)?;
+        match (running, self.ends(x.dim(1)?)) {
+            (Some([kept_low, kept_high]), Some(_)) => {
+                // Both ends are zero until a batch was seen.
+                let width = (kept_high.as_detached_tensor() - kept_low.as_detached_tensor())?;
+                let (seen, shape) = (width.gt(0.0)?, low.dims().to_vec());
+                let mut ends = Vec::new();
+                for (kept, batch) in [(kept_low, low), (kept_high, high)] {
+                    let (kept, batch) = (kept.as_detached_tensor(), batch.reshape(seen.shape())?);
+                    let next = if train { ((&kept * KEPT)? + (&batch * (1.0 - KEPT))?)? } else { kept };
+                    ends.push(seen.where_cond(&next, &batch)?);
+                }
+                if train {
+                    kept_low.set(&ends[0])?;
+                    kept_high.set(&ends[1])?;
+                }
+                Grid::new(&ends[0].reshape(&shape[..])?, &ends[1].reshape(&shape[..])?, self.bits)?
+                    .quantise(x)
+            }
+            _ => {
+                let grid = Grid::new(&low, &high, self.bits)?;
+                match self.gradient {
+                    RangeGradient::Detached => grid.quantise(x),
+                    RangeGradient::Full => self.quantise_fully(x, &grid, [low, high]),
+                }
+            }
+        }
+    }
+
+    /// How many numbers a running range keeps of each end, for `d` features; a range of the batch keeps none.
+    pub fn ends(&self, d: usize) -> Option<usize> {
+        match self.range {
+            Range::Printed | Range::Batch => None,
+            Range::Running => Some(1),
+            Range::RunningEach => Some(d),
+        }
+    }
+
+    /// Smallest and largest number of a batch, (1, 1) or (1, d); but for the printed range they enclose zero.
+    fn batch_ends(&self, x: &Tensor) -> Result<[Tensor; 2]> {
+        let x = x.detach();
+        let columns = match self.range {
+            Range::RunningEach => x,
+            _ => x.flatten_all()?.unsqueeze(1)?,
+        };
+        let (low, high) = (columns.min_keepdim(0)?, columns.max_keepdim(0)?);
+        match self.range {
+            Range::Printed => Ok([low, high]),
+            _ => Ok([low.minimum(0.0)?, high.maximum(0.0)?]),
+        }
+    }
+
+    /// Codes whose gradient also moves the ends of the range.
+    ///
+    /// ```text
+    /// zero point inside (0, Q):  ∂q̃_i = (∂x_i − (1 − u_i) ∂x_low − u_i ∂x_high)/step      u_i = (x_i − low)/(high − low)
+    /// held at 0 or Q:            ∂q̃_i = (∂x_i + w_i ∂x_low − w_i ∂x_high)/step            w_i = x_i/(high − low)
+    /// ```
+    /// An end that was moved to zero is no number of the batch and takes no gradient. Of several smallest numbers one is
+    /// the end. Host: both ends.
+    fn quantise_fully(&self, x: &Tensor, grid: &Grid, ends: [Tensor; 2]) -> Result<Tensor> {
+        let number = |t: &Tensor| t.flatten_all()?.to_dtype(DType::F64)?.to_vec1::<f64>();
+        let (low, high) = (number(&ends[0])?[0], number(&ends[1])?[0]);
+        let slope = grid.slope(x)?;
+        let mut moved = (x - x.detach())?;
+        if high - low > SMALLEST * grid.top {
+            let flat = x.flatten_all()?;
+            let constant = flat.detach();
+            // How far an end has moved: exactly zero, with the gradient of the number it is.
+            let moves = |at: Tensor, end: f64| -> Result<Option<Tensor>> {
+                let end_of_batch = constant.index_select(&at, 0)?;
+                let is_number = number(&end_of_batch)?[0] == end;
+                let moved = (flat.index_select(&at, 0)? - end_of_batch)?.reshape((1, 1))?;
+                Ok(is_number.then_some(moved))
+            };
+            let of_low = moves(constant.argmin_keepdim(0)?, low)?;
+            let of_high = moves(constant.argmax_keepdim(0)?, high)?;
+            let zero = -low / ((high - low) / grid.top);
+            let held = zero <= 0.0 || zero >= grid.top;
+            let x = x.detach();
+            let [by_low, by_high] = if held {
+                let w = (x / (high - low))?;
+                [w.clone(), w.neg()?]
+            } else {
+                let u = ((x - low)? / (high - low))?;
+                [(&u - 1.0)?, u.neg()?]
+            };
+            for (by, end) in [(by_low, of_low), (by_high, of_high)] {
+                if let Some(end) = end {
+                    moved = (moved + by.broadcast_mul(&end)?)?;
+                }
+            }
+        }
+        Ok((grid.codes(x)? + moved.mul(&slope)?)?)
+    }
+}
