@@ -209,6 +209,34 @@ fn each_group_follows_its_own_loss() {
 }
 
 #[test]
+fn the_second_drop_ends_a_run_and_the_epoch_before_it_is_kept() {
+    let (net, data) = (net(4), data());
+    let (mut epoch, mut kept) = (0, Vec::new());
+    let inner = net.clone();
+    let validate = || {
+        epoch += 1;
+        if epoch == 4 {
+            kept = state(&inner);
+        }
+        // The first drop is in epoch 3, the second in epoch 5; epoch 2 was better than epoch 4.
+        Ok([0.1, 0.9, 0.3, 0.5, 0.4, 0.9, 0.9][epoch - 1])
+    };
+    let run = trainer().epochs(7).drops(2).fit_validated(&net, &data, step(&net), validate).unwrap();
+    assert_eq!(
+        (run.stopped, run.best, run.history.epochs.len()),
+        (Stopped::NoImprovement, Some((4, 0.5)), 5)
+    );
+    assert_eq!(state(&net), kept);
+    // Without a second drop all epochs are run and the last is kept.
+    let run = trainer().epochs(3).drops(2).fit_validated(&net, &data, step(&net), || Ok(0.5)).unwrap();
+    assert_eq!((run.stopped, run.best), (Stopped::Finished, Some((3, 0.5))));
+    config(trainer().drops(0).fit_validated(&net, &data, step(&net), || Ok(0.0)), "at least 1");
+    config(trainer().drops(2).fit(&net, &data, step(&net)), "fit_validated");
+    let both = trainer().drops(2).patience(2);
+    config(both.fit_validated(&net, &data, step(&net), || Ok(0.0)), "one rule");
+}
+
+#[test]
 fn the_best_epoch_is_kept_and_patience_ends_a_run() {
     let (net, data) = (net(4), data());
     let mut epoch = 0;

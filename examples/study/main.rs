@@ -3,6 +3,7 @@
 
 mod adversary;
 mod foca;
+mod intersection;
 mod lp;
 mod rate;
 
@@ -34,11 +35,17 @@ fn main() -> Result<()> {
         ("foca-critters", words) => foca::partial(words)?,
         ("adversary-pair", words) => adversary::pair(words)?,
         ("adversary-search", words) => adversary::search(words)?,
+        ("intersection-critters", words) => intersection::critters_study(words)?,
+        ("intersection-grid", words) => intersection::grid(words)?,
+        ("intersection-share", words) => intersection::share(words)?,
+        ("intersection-variants", words) => intersection::variants(words)?,
+        ("intersection-animals", []) => Some(intersection::animals()?),
         ("lp-growth", []) => Some(lp::growth()?),
         _ => {
-            let rows = "measures, critters, networks, rate-features, lp-growth; and in parts: rate-gaussians, rate-critters, \
-                        rate-adult, lp-imbalance, lp-classes, lp-f, foca-toy, foca-rates, foca-critters, adversary-pair, \
-                        adversary-search";
+            let rows = "measures, critters, networks, rate-features, lp-growth, intersection-animals; and in parts: \
+                        rate-gaussians, rate-critters, rate-adult, lp-imbalance, lp-classes, lp-f, foca-toy, foca-rates, \
+                        foca-critters, adversary-pair, adversary-search, intersection-critters, intersection-grid, \
+                        intersection-share, intersection-variants";
             return Err(Error::config("row", arguments.join(" "), rows));
         }
     };

@@ -139,8 +139,9 @@ impl Agreement {
 
 /// A network whose features are codes: a trunk, a quantiser, and a head with one hidden layer of Mish units.
 ///
-/// The head divides codes by their largest value, so that its first layer starts as for numbers of size one. The trunk should
-/// end in a ReLU: then code 0 says "absent". Fails: `Shape` unless the trunk ends in a vector, `Config`.
+/// The first weights of the head are drawn for numbers of size one and divided by the largest code. (To divide the codes
+/// instead would slow the head down by that factor, and then a small penalty on codes is strong.) The trunk should end in a
+/// ReLU: then code 0 says "absent". Fails: `Shape` unless the trunk ends in a vector, `Config`.
 pub fn code_net(
     trunk: Plan,
     quantiser: Quantiser,
@@ -153,13 +154,16 @@ pub fn code_net(
     let mut phi = trunk;
     phi.layers.push(("quantise".to_string(), Layer::Quantise(quantiser)));
     let head = [
-        ("scale", Layer::Scale { by: 1.0 / (quantiser.levels() - 1) as f64 }),
         ("hidden", Layer::Linear { width: hidden, bias: true }),
         ("mish", Layer::Mish),
         ("scores", Layer::Linear { width: classes, bias: true }),
     ];
     let head = head.into_iter().map(|(name, layer)| (name.to_string(), layer)).collect();
-    SplitNet::with_head(phi, head, seed, DType::F32, device)
+    let net = SplitNet::with_head(phi, head, seed, DType::F32, device)?;
+    if let Some(weight) = net.head.parameters().get("hidden.weight") {
+        weight.set(&(weight.as_tensor() / (quantiser.levels() - 1) as f64)?)?;
+    }
+    Ok(net)
 }
 
 /// The codes of a set. Host: all of them. Fails: `Config` if the backbone does not end in a quantiser.

@@ -51,9 +51,9 @@ pub struct Matched {
 /// F1(a, b) = 2 |a ∧ b| / (|a| + |b|)      r̂(f, g) = max(F1(f, g), F1(f, 1 − g))
 /// fidelity = mean over attributes f_i of max over tests g of r̂(f_i, g)                     [Ali et al., Eq. (3)]
 /// ```
-/// One feature may serve several attributes. Attributes that all rows have, or none, are left out. The value is never below
-/// [`floor`], which a test that always holds has, and it grows with the number of tests by chance alone: report
-/// [`null`](Recovery::null) beside it. Differs: the tests v ≠ c of the paper are left out, they are the negations.
+/// One feature may serve several attributes. Attributes that all rows have, or none, are left out. Where some feature leaves a
+/// code unused the value is at least [`floor`], which a test that always holds has; and it grows with the number of tests by
+/// chance alone: report [`null`](Recovery::null) beside it. Differs: the tests v ≠ c of the paper are left out, they are the negations.
 /// Checked by `tests/intersection/fidelity.rs` against counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recovery {
@@ -92,9 +92,16 @@ impl Recovery {
         Ok(bits.best(codes, binarise, score))
     }
 
-    /// The same tests on other rows: without the optimism of having chosen them there. Fails: as [`of`](Recovery::of).
+    /// The same tests on other rows: without the optimism of having chosen them there.
+    ///
+    /// Fails: as [`of`](Recovery::of), `Shape` for codes with fewer features, and `Data` if no attribute that was matched has
+    /// two values on these rows.
     pub fn again(&self, codes: &Codes, data: &Dataset) -> Result<Recovery> {
         let bits = Bits::of(attributes(data)?, codes.n(), &data.names.attributes)?;
+        if let Some(m) = self.matched.iter().find(|m| m.feature >= codes.d()) {
+            let expected = format!("more than {}; take codes of the same network", m.feature);
+            return Err(Error::shape("features of codes", expected, codes.d()));
+        }
         let mut again = Recovery { matched: Vec::new(), excluded: bits.excluded.clone(), ..*self };
         for old in &self.matched {
             let Some(i) = bits.names.iter().position(|(column, _)| *column == old.column) else { continue };
@@ -113,7 +120,12 @@ impl Recovery {
             let prevalence = bits.positives[i] as f64 / bits.n as f64;
             again.matched.push(Matched { prevalence, value, ..old.clone() });
         }
-        Ok(again)
+        match again.matched.is_empty() {
+            true => {
+                Err(Error::data(&data.names.set, "no matched attribute has two values here; take more rows"))
+            }
+            false => Ok(again),
+        }
     }
 
     /// Fidelity after the rows of the attributes were shuffled, several times: what chance reaches with as many tests.

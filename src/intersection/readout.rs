@@ -125,8 +125,12 @@ impl Readout {
 
     /// Words for the tree: names of attributes where they count, codes elsewhere.
     ///
-    /// Fails: `Config` for another tree.
+    /// Fails: `Config` for a tree that asks nothing where a reading is.
     pub fn names<S: AsRef<str>>(&self, tree: &Tree, classes: &[S]) -> Result<TreeNames> {
+        let asks = |node: usize| tree.nodes().get(node).is_some_and(|node| node.split.is_some());
+        if let Some(reading) = self.readings.iter().find(|reading| !asks(reading.node)) {
+            return Err(Error::config("node", reading.node, "a question of the tree that was read"));
+        }
         self.named().try_fold(tree.names(classes), |names, reading| {
             names.ask(reading.node, &reading.attribute.replace('_', " "), reading.mcc > 0.0)
         })

@@ -51,6 +51,8 @@ impl Default for Quantiser {
 
 /// Smallest step: a batch of equal numbers has no other.
 const SMALLEST: f64 = 1e-6;
+/// Positions this close to the top code, relative to it, are at it but for rounding in f32.
+const END: f64 = 1e-6;
 /// What a running range keeps of itself in each batch.
 const KEPT: f64 = 0.9;
 
@@ -69,8 +71,10 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// The grid of a range in `2^bits` codes. Shapes: `low` and `high` (1, 1) or (1, d).
+    /// The grid of a range in `2^bits` codes. Shapes: `low` and `high` (1, 1) or (1, d). Fails: `Config` unless there are 1
+    /// to 8 bits.
     pub fn new(low: &Tensor, high: &Tensor, bits: u32) -> Result<Grid> {
+        check_bits(bits)?;
         let top = f64::from((1u32 << bits) - 1);
         let (low, high) = (low.detach(), high.detach());
         let step = ((high - &low)? / top)?.maximum(SMALLEST)?;
@@ -95,9 +99,10 @@ impl Grid {
 
     /// One over the step where numbers lie strictly inside the grid, and zero at and beyond its ends.
     fn slope(&self, x: &Tensor) -> Result<Tensor> {
-        // Not candle's clamp, whose gradient at an end is one half.
+        // Not candle's clamp, whose gradient at an end is one half. The largest number of a batch lies at the end, and its
+        // position there is a quotient that rounding may leave just inside.
         let q = self.position(&x.detach())?;
-        let inside = q.gt(0.0)?.mul(&q.lt(self.top)?)?.to_dtype(x.dtype())?;
+        let inside = q.gt(0.0)?.mul(&q.lt(self.top * (1.0 - END))?)?.to_dtype(x.dtype())?;
         Ok(inside.broadcast_div(&self.step)?)
     }
 
@@ -119,17 +124,22 @@ impl Grid {
     }
 }
 
+fn check_bits(bits: u32) -> Result<()> {
+    match bits {
+        1..=8 => Ok(()),
+        _ => Err(Error::config("bits of a quantiser", bits, "1 to 8")),
+    }
+}
+
 impl Quantiser {
     /// Number of codes.
     pub fn levels(&self) -> usize {
-        1 << self.bits
+        1 << self.bits.min(8)
     }
 
     /// Fails: `Config` unless there are 1 to 8 bits, and for a full gradient of a running range.
     pub fn check(&self) -> Result<()> {
-        if !(1..=8).contains(&self.bits) {
-            return Err(Error::config("bits of a quantiser", self.bits, "1 to 8"));
-        }
+        check_bits(self.bits)?;
         let of_batch = matches!(self.range, Range::Printed | Range::Batch);
         if self.gradient == RangeGradient::Full && !of_batch {
             let allowed =
@@ -218,6 +228,10 @@ impl Quantiser {
     fn quantise_fully(&self, x: &Tensor, grid: &Grid, ends: [Tensor; 2]) -> Result<Tensor> {
         let number = |t: &Tensor| t.flatten_all()?.to_dtype(DType::F64)?.to_vec1::<f64>();
         let (low, high) = (number(&ends[0])?[0], number(&ends[1])?[0]);
+        if !((high - low) as f32).is_finite() {
+            let why = format!("they range from {low} to {high}, too far for their type; scale them down");
+            return Err(Error::data("features to quantise", why));
+        }
         let slope = grid.slope(x)?;
         let mut moved = (x - x.detach())?;
         if high - low > SMALLEST * grid.top {
@@ -232,8 +246,7 @@ impl Quantiser {
             };
             let of_low = moves(constant.argmin_keepdim(0)?, low)?;
             let of_high = moves(constant.argmax_keepdim(0)?, high)?;
-            let zero = -low / ((high - low) / grid.top);
-            let held = zero <= 0.0 || zero >= grid.top;
+            let held = low >= 0.0 || high <= 0.0;
             let x = x.detach();
             let [by_low, by_high] = if held {
                 let w = (x / (high - low))?;

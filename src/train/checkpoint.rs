@@ -206,9 +206,13 @@ impl State {
         Ok(words.join(", "))
     }
 
-    /// Keeps the parameters of this epoch if its validation is the best so far.
-    pub fn judge(&mut self, value: f64) -> Result<()> {
-        if self.best.as_ref().is_some_and(|best| best.value >= value) {
+    /// Keeps the parameters of this epoch if its validation is the best so far; where drops end the run, if it does not.
+    pub fn judge(&mut self, value: f64, drops: Option<usize>) -> Result<()> {
+        let passed_over = match drops {
+            None => self.best.as_ref().is_some_and(|best| best.value >= value),
+            Some(most) => self.drops(Some(value)) >= most,
+        };
+        if passed_over {
             return Ok(());
         }
         let mut values = BTreeMap::new();
@@ -225,7 +229,16 @@ impl State {
         own.map(|(_, var)| Ok((var.clone(), var.copy()?))).collect()
     }
 
-    pub fn gave_up(&self, patience: Option<usize>) -> bool {
+    /// Epochs whose validation was lower than that of the epoch before, a last value included.
+    fn drops(&self, last: Option<f64>) -> usize {
+        let values: Vec<f64> = self.history.values("validation").into_iter().flatten().chain(last).collect();
+        values.windows(2).filter(|pair| pair[1] < pair[0]).count()
+    }
+
+    pub fn gave_up(&self, patience: Option<usize>, drops: Option<usize>) -> bool {
+        if let Some(most) = drops {
+            return self.drops(None) >= most;
+        }
         let Some((patience, best)) = patience.zip(self.best.as_ref()) else { return false };
         self.history.epochs.len() >= best.epoch + patience
     }

@@ -38,6 +38,9 @@ pub struct Trainer {
     pub stratified: bool,
     /// Epochs without a better validation after which the run ends.
     pub patience: Option<usize>,
+    /// Epochs with a lower validation than the one before, after which the run ends.
+    #[serde(default)]
+    pub drops: Option<usize>,
     pub seed: Seed,
     /// Seconds after which the run stops where it is.
     #[serde(skip)]
@@ -94,6 +97,7 @@ impl Trainer {
             batch: 64,
             stratified: false,
             patience: None,
+            drops: None,
             seed: Seed::new(0),
             max_seconds: None,
             folder: None,
@@ -171,6 +175,13 @@ impl Trainer {
         self
     }
 
+    /// Ends the run at the epoch whose validation is the so-many-th to drop below that of the epoch before, and keeps the
+    /// parameters of the epoch before that drop. [`patience`](Trainer::patience) keeps the best epoch instead.
+    pub fn drops(mut self, epochs: usize) -> Trainer {
+        self.drops = Some(epochs);
+        self
+    }
+
     /// Stops after so many seconds.
     pub fn max_seconds(mut self, seconds: f64) -> Trainer {
         self.max_seconds = Some(seconds);
@@ -238,7 +249,7 @@ impl Trainer {
             if state.step == total {
                 break Stopped::Finished;
             }
-            if state.gave_up(self.patience) {
+            if state.gave_up(self.patience, self.drops) {
                 break Stopped::NoImprovement;
             }
             let out_of_time = self.max_seconds.is_some_and(|most| started.elapsed().as_secs_f64() >= most);
@@ -325,7 +336,7 @@ impl Trainer {
                 });
             }
             values.push(("validation".to_string(), value));
-            state.judge(value)?;
+            state.judge(value, self.drops)?;
         }
         state.history.epochs.push(Epoch { steps: state.step, values });
         Ok(())
@@ -351,14 +362,17 @@ impl Trainer {
         }
         match self.patience {
             Some(0) => return Err(Error::config("patience", 0, "at least 1 epoch")),
-            Some(_) if !validated => {
-                return Err(Error::config(
-                    "patience",
-                    "set",
-                    "only with fit_validated, which says what improves",
-                ));
+            Some(_) if self.drops.is_some() => {
+                return Err(Error::config("patience and drops", "both set", "one rule to end a run"));
             }
             _ => {}
+        }
+        if self.drops == Some(0) {
+            return Err(Error::config("drops", 0, "at least 1 epoch"));
+        }
+        if !validated && (self.patience.is_some() || self.drops.is_some()) {
+            let allowed = "only with fit_validated, which says what improves";
+            return Err(Error::config("patience or drops", "set", allowed));
         }
         self.optimiser.check()?;
         self.decay.check()?;
@@ -374,7 +388,10 @@ impl Trainer {
             ("decay", format!("{:?}", self.decay)),
             ("epochs", self.epochs.to_string()),
             ("batch", self.batch.to_string()),
-            ("warm-up, clip, patience", format!("{}, {:?}, {:?}", self.warmup, self.clip, self.patience)),
+            (
+                "warm-up, clip, patience, drops",
+                format!("{}, {:?}, {:?}, {:?}", self.warmup, self.clip, self.patience, self.drops),
+            ),
             ("seed", self.seed.value().to_string()),
         ];
         let rows = rows.into_iter().map(|(name, value)| (name.to_string(), Cell::Text(value)));

@@ -66,7 +66,7 @@ const CACHE: usize = 1 << 16;
 /// Most numbers in the histograms of a node that are kept for its sides: 64 MB.
 const KEPT: usize = 1 << 23;
 /// Additions below which a node is done before another thread has woken up.
-const SERIAL: usize = 1 << 18;
+const SERIAL: usize = 1 << 20;
 
 impl Cart {
     /// Fits a tree to codes and probabilities.

@@ -3,6 +3,7 @@
 use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
+use super::examples::ONE;
 use super::{Codes, Criterion};
 use crate::error::{Error, Result, ensure_shape};
 use crate::numbers::Numbers;
@@ -172,14 +173,18 @@ impl Tree {
     /// ```text
     /// Information   −Σ_c p_c ln T_c          Variance   ‖p − T‖²
     /// ```
-    /// Shapes: `codes` (n, d), `p` (n, outputs). Infinite where a leaf excludes what happens. Fails: `Shape`.
+    /// Shapes: `codes` (n, d), `p` (n, outputs). Infinite where a leaf excludes what happens; what is zero in the fixed point
+    /// of a fit, p below 2⁻⁴¹, does not. Fails: `Shape`.
     pub fn loss(&self, codes: &Codes, p: &(impl Numbers + ?Sized), criterion: Criterion) -> Result<f64> {
         ensure_shape("probabilities of codes", vec![codes.n(), self.outputs()], p.dims())?;
         let p = p.numbers()?;
         let each = |(row, leaf): (&[f64], usize)| -> f64 {
             let pairs = row.iter().zip(&self.nodes[leaf].value);
             match criterion {
-                Criterion::Information => pairs.filter(|(p, _)| **p > 0.0).map(|(p, t)| -p * t.ln()).sum(),
+                Criterion::Information => {
+                    // A softmax has entries that no fit can see: a leaf of them alone says zero.
+                    pairs.filter(|(p, _)| **p * ONE >= 0.5).map(|(p, t)| -p * t.ln()).sum()
+                }
                 Criterion::Variance => pairs.map(|(p, t)| (p - t) * (p - t)).sum(),
             }
         };

@@ -1,5 +1,11 @@
 //! Codes that a tree and a network both read: every equation of Part VI.
 
+mod classes;
+mod fidelity;
+mod quantisers;
+mod readout;
+mod training;
+
 /// Central differences of a function in each entry of its argument.
 fn differences(at: &[f64], step: f64, f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let moved = |i: usize, by: f64| {

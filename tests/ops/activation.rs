@@ -43,6 +43,25 @@ fn mish_is_its_formula() {
 }
 
 #[test]
+fn mish_has_these_values() {
+    // Half of the last digit of the numbers below.
+    const DIGITS: f64 = 5e-8;
+    for mish in MISH {
+        let lowest = -1.1924312;
+        let x = Var::new(&[1.0, 0.0, lowest, 100.0, -100.0], &CPU).unwrap();
+        let y = mish(&x).unwrap();
+        let slopes = numbers(y.sum_all().unwrap().backward().unwrap().get(&x).unwrap());
+        let y = numbers(&y);
+        assert!((y[0] - 0.8650984).abs() < DIGITS && (y[2] + 0.3088434).abs() < DIGITS, "{y:?}");
+        assert!((slopes[1] - 0.6).abs() < ROUNDING && slopes[2].abs() < DIGITS, "{slopes:?}");
+        assert_eq!((y[3], slopes[3]), (100.0, 1.0));
+        assert!(y[4].abs() < 1e-40 && slopes[4].abs() < 1e-40);
+        let around = Tensor::new(&[lowest - 1e-3, lowest + 1e-3], &CPU).unwrap();
+        assert!(numbers(&mish(&around).unwrap()).iter().all(|beside| *beside > y[2]));
+    }
+}
+
+#[test]
 fn mish_does_not_overflow() {
     for mish in MISH {
         let x = Var::new(&[-1e30f32, -1000.0, -100.0, 89.0, 1000.0, 1e30], &CPU).unwrap();

@@ -9,6 +9,7 @@ mod linear;
 mod norm;
 mod optimiser;
 mod pool;
+mod quantise;
 mod stacked;
 
 use lastlayer::prelude::*;
