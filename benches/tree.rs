@@ -51,8 +51,7 @@ fn tree_fit() -> Result<()> {
         row.iter_mut().for_each(|s| *s = s.exp() / sum);
     }
     let p = Array2::from_shape_vec((n, k), scores).map_err(|e| Error::shape("scores", "[n, k]", e))?;
-    let depth = std::env::args().nth(2).and_then(|d| d.parse().ok()).unwrap_or(8);
-    let cart = Cart { depth, criterion: Criterion::Variance, ..Cart::default() };
+    let cart = Cart { depth: 8, criterion: Criterion::Variance, ..Cart::default() };
     let (seconds, tree) = clocked(3, || cart.fit(&codes, &p))?;
     let value = tree.loss(&codes, &p, Criterion::Variance)?;
     let (information, _) = clocked(1, || Cart { criterion: Criterion::Information, ..cart }.fit(&codes, &p))?;

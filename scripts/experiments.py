@@ -146,6 +146,31 @@ def adversary_search():
     study("adversary-search", *parts())
 
 
+def intersection_critters():
+    """Hidden attributes in codes by method: penalty, tree, both; a soft tree beside them, ten seeds (8 minutes)."""
+    study("intersection-critters", "--threads", "2", *parts())
+
+
+def intersection_grid():
+    """The same by width and bits, three seeds (4 minutes)."""
+    study("intersection-grid", "--threads", "2", *parts())
+
+
+def intersection_share():
+    """The same by weight, norm and share of the penalty, two seeds (5 minutes)."""
+    study("intersection-share", "--threads", "2", *parts())
+
+
+def intersection_variants():
+    """The same by range, gradient, batches between fits, criterion and learning rate, five seeds (5 minutes)."""
+    study("intersection-variants", "--threads", "2", *parts())
+
+
+def intersection_animals():
+    """Fifty animals told apart by the attributes of AwA2, which LASTLAYER_DATA must hold (seconds)."""
+    study("intersection-animals")
+
+
 def lp_growth():
     """How the time of an AUC loss grows with the number of pairs (1 minute)."""
     study("lp-growth")
@@ -169,6 +194,11 @@ ROWS = {
     "foca-toy": foca_toy,
     "foca-rates": foca_rates,
     "foca-critters": foca_critters,
+    "intersection-critters": intersection_critters,
+    "intersection-grid": intersection_grid,
+    "intersection-share": intersection_share,
+    "intersection-variants": intersection_variants,
+    "intersection-animals": intersection_animals,
 }
 
 

@@ -188,7 +188,7 @@ fn started(name: &str, seeds: u64) -> Record {
 
 /// The ablation: quantised, with a penalty, with a tree, with both; a soft tree on the pixels beside them.
 pub fn critters_study(words: &[String]) -> Result<Option<Record>> {
-    const SEEDS: u64 = 5;
+    const SEEDS: u64 = 10;
     const METHODS: [&str; 9] =
         ["quantised", "l1", "tree", "both", "l1_10", "both_10", "l1_50", "both_50", "soft"];
     let sets = all_critters(SEEDS)?;
@@ -310,7 +310,7 @@ pub fn grid(words: &[String]) -> Result<Option<Record>> {
 
 /// The share of penalised features, by norm and weight, with a tree.
 pub fn share(words: &[String]) -> Result<Option<Record>> {
-    const SEEDS: u64 = 3;
+    const SEEDS: u64 = 2;
     let shares = [("0", 0.0), ("10", 0.1), ("30", 0.3), ("50", 0.5), ("80", 0.8), ("100", 1.0)];
     let weights = [("1", 1e-3), ("10", 1e-2), ("50", 5e-2)];
     let norms = ["L1", "L2"];

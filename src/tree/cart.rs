@@ -27,8 +27,8 @@ pub enum Criterion {
 /// Information   Σ_c L_c ln (L_c/|L| · |S|/S_c) + Σ_c R_c ln (R_c/|R| · |S|/S_c)      = E(S) − E(L) − E(R)
 /// Variance      n / (n_L n_R) · ‖L − n_L S/n‖²                                     = ‖L‖²/n_L + ‖R‖²/n_R − ‖S‖²/n
 /// ```
-/// Both are written so that equal sides have gain zero without cancellation. Of equal gains the smallest feature wins, then
-/// the smallest threshold. Checked by `tests/tree/cart.rs` against all splits one by one.
+/// Both are written so that equal sides have gain zero without cancellation. Of gains that are equal as computed the
+/// smallest feature wins, then the smallest threshold. Checked by `tests/tree/cart.rs` against all splits one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cart {
     /// Most questions in a row; 0 gives a single leaf.

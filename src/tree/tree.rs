@@ -1,7 +1,6 @@
 //! What a tree says, and how wrong it is.
 
 use ndarray::Array2;
-use serde::{Deserialize, Serialize};
 
 use super::examples::ONE;
 use super::{Codes, Criterion};
@@ -9,7 +8,7 @@ use crate::error::{Error, Result, ensure_shape};
 use crate::numbers::Numbers;
 
 /// A question: is the code of a feature above the threshold?
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Split {
     pub feature: usize,
     /// Codes up to and including it go low.
@@ -22,7 +21,7 @@ pub struct Split {
 }
 
 /// A place in a tree.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     /// Rows of the fit that came here, each with its weight.
     pub weight: u64,
@@ -36,7 +35,7 @@ pub struct Node {
 ///
 /// Two trees are equal if their bits are; [`same_questions`](Tree::same_questions) compares what they ask.
 /// Checked by `tests/tree/cart.rs`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Tree {
     nodes: Vec<Node>,
     d: usize,
