@@ -4,8 +4,8 @@ use lastlayer::data::{self, critters, load, toy};
 use lastlayer::linalg::cholesky;
 use lastlayer::ops::running;
 use lastlayer::{
-    adversary, figure, files, foca, intersection, kernel, lp, metrics, model, progress, rate, record, seed, table, train,
-    tree,
+    adversary, figure, files, foca, intersection, kernel, lp, metrics, model, progress, rate, record, seed,
+    table, train, tree,
 };
 
 /// Fails to compile unless the type is `'static + Clone` and has `evcxr_display` without any trait in scope.

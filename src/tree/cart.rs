@@ -66,7 +66,7 @@ const CACHE: usize = 1 << 16;
 /// Most numbers in the histograms of a node that are kept for its sides: 64 MB.
 const KEPT: usize = 1 << 23;
 /// Additions below which a node is done before another thread has woken up.
-const SERIAL: usize = 1 << 20;
+const SERIAL: usize = 1 << 18;
 
 impl Cart {
     /// Fits a tree to codes and probabilities.
@@ -85,22 +85,26 @@ impl Cart {
             let allowed = format!("a depth of at most {DEEPEST}, and at least 1 row");
             return Err(Error::config("depth and min_leaf of a tree", got, allowed));
         }
-        if examples.sums()[0] == 0 {
+        let sums = examples.sums(|_| true);
+        if sums[0] == 0 {
             return Err(Error::data("examples of a tree", "there are none; add rows before you fit"));
         }
-        let grown = self.grow(examples, None, self.depth);
+        // Once among the threads and no more: each way in from outside costs two switches.
+        let grown = match worth_sharing(examples) {
+            true => rayon::scope(|_| self.grow(examples, sums, None, self.depth)),
+            false => self.grow(examples, sums, None, self.depth),
+        };
         let mut nodes = Vec::new();
         grown.number(examples.outputs(), &mut nodes);
         Tree::new(nodes, examples.d(), examples.levels())
     }
 
-    /// Grows the tree below some rows, whose histograms may be known.
-    fn grow(&self, examples: &Examples, known: Option<Vec<u64>>, depth: usize) -> Grown {
-        let sums = examples.sums();
+    /// Grows the tree below some rows, whose sums are known, and perhaps their histograms.
+    fn grow(&self, examples: &Examples, sums: Vec<u64>, known: Option<Vec<u64>>, depth: usize) -> Grown {
         if depth == 0 || sums[0] < 2 * self.min_leaf || pure(&sums) {
             return Grown { sums, split: None };
         }
-        let parallel = examples.n() * examples.d() * sums.len() >= SERIAL;
+        let parallel = worth_sharing(examples);
         let (groups, size) = (Judge::groups(examples), Judge::group_size(examples));
         let worth = WORTH[usize::from(groups * size > CACHE)] * examples.levels();
         let subtract = self.subtract && depth > 1 && groups * size <= KEPT;
@@ -121,6 +125,13 @@ impl Cart {
         };
         let goes_high: Vec<bool> =
             examples.column(split.feature).map(|code| code > split.threshold).collect();
+        let sums_high = examples.sums(|row| goes_high[row]);
+        let sums_low: Vec<u64> = sums.iter().zip(&sums_high).map(|(all, high)| all - high).collect();
+        if depth == 1 {
+            // Leaves need their sums and no rows.
+            let [low, high] = [sums_low, sums_high].map(|sums| Box::new(Grown { sums, split: None }));
+            return Grown { sums, split: Some((split, low, high)) };
+        }
         let goes_low: Vec<bool> = goes_high.iter().map(|high| !high).collect();
         let [low, high] = [goes_low, goes_high].map(|chosen| examples.part(&chosen));
         let [mut of_low, mut of_high] = [None, None];
@@ -130,11 +141,16 @@ impl Cart {
             let pair = if low.n() < high.n() { (small, all) } else { (all, small) };
             (of_low, of_high) = (Some(pair.0), Some(pair.1));
         }
-        let low = || Box::new(self.grow(&low, of_low, depth - 1));
-        let high = || Box::new(self.grow(&high, of_high, depth - 1));
+        let low = || Box::new(self.grow(&low, sums_low, of_low, depth - 1));
+        let high = || Box::new(self.grow(&high, sums_high, of_high, depth - 1));
         let (low, high) = if parallel { rayon::join(low, high) } else { (low(), high()) };
         Grown { sums, split: Some((split, low, high)) }
     }
+}
+
+/// Whether there is work for several threads.
+fn worth_sharing(examples: &Examples) -> bool {
+    examples.n() * examples.d() * examples.tiles.len() * examples.width >= SERIAL
 }
 
 /// Whether all of a node is one class.

@@ -169,11 +169,11 @@ impl Examples {
         Examples { n: rows.len(), groups: groups.collect(), tiles: tiles.collect(), weight, ..*self }
     }
 
-    /// Sums of all lanes over the rows: weight, sum of probabilities, probabilities.
-    pub(super) fn sums(&self) -> Vec<u64> {
+    /// Sums of all lanes over the rows that are chosen: weight, sum of probabilities, probabilities.
+    pub(super) fn sums(&self, chosen: impl Fn(usize) -> bool) -> Vec<u64> {
         let mut sums = vec![0u64; self.tiles.len() * self.width];
         for (tile, sums) in self.tiles.iter().zip(sums.chunks_exact_mut(self.width)) {
-            for lanes in tile.chunks_exact(self.width) {
+            for (_, lanes) in tile.chunks_exact(self.width).enumerate().filter(|(row, _)| chosen(*row)) {
                 sums.iter_mut().zip(lanes).for_each(|(sum, lane)| *sum += lane);
             }
         }
