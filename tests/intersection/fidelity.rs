@@ -1116,3 +1116,20 @@ fn dividing_by_the_size_of_the_data_switches_the_penalty_off() {
     near(0.001 * sum / batch, 3.84, ROUNDING);
     near(data / batch, 375.0, 0.5);
 }
+
+#[test]
+fn held_out_rows_must_have_the_features_and_attributes_that_were_matched() {
+    // The second feature is the attribute; the first says nothing.
+    let f = vec![true, false, true, false, true, false];
+    let codes = beside(&[vec![0, 1, 1, 0, 0, 1], vec![1, 0, 1, 0, 1, 0]], 2);
+    let own = set(&[f.clone(), not(&first(3, 6))]);
+    let found = Recovery::of(&codes, &own, Binarise::Equality, Score::F1).unwrap();
+    assert_eq!((found.matched[0].feature, found.matched[0].value), (1, 1.0));
+    let narrow = feature(&[0, 1, 1, 0, 0, 1], 2);
+    assert!(message(found.again(&narrow, &own)).contains("same network"));
+    // On these rows the only attribute that was matched has one value.
+    let alone =
+        Recovery::of(&codes, &set(&[f.clone(), vec![true; 6]]), Binarise::Equality, Score::F1).unwrap();
+    assert_eq!(alone.excluded.len(), 1);
+    assert!(message(alone.again(&codes, &set(&[vec![true; 6], f]))).contains("more rows"));
+}

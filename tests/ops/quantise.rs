@@ -799,3 +799,27 @@ fn a_network_refuses_a_quantiser_that_cannot_be() {
     assert_eq!(numbers(&scale.forward(&x, Pass::Eval).unwrap()), numbers(&(&x * -2.0).unwrap()));
     check_gradients(&[var(&[2, 2, 4, 4], 4)], &|t| scale.forward(&t[0], Pass::Eval).unwrap());
 }
+
+#[test]
+fn the_largest_number_of_a_batch_is_at_the_end_whatever_rounding_says() {
+    for i in 0..500 {
+        // The position of the largest number is a quotient that is often just below 15 in single precision.
+        let top = 1.0 + 9.0 * Seed::new(3).uniform(i) as f32;
+        let x = Var::new(&[[0.0, 0.5 * top, top]], &CPU).unwrap();
+        let codes = detached(4, Range::Batch).forward(&x, None, true).unwrap();
+        let slope = numbers(codes.sum_all().unwrap().backward().unwrap().get(&x).unwrap());
+        assert_eq!((slope[0], slope[2]), (0.0, 0.0), "{top}");
+        assert!(slope[1] > 0.0);
+    }
+}
+
+#[test]
+fn grids_and_ranges_that_cannot_be_are_told() {
+    let (low, high) = (row(&[0.0]), row(&[1.0]));
+    for bits in [0, 9, 40] {
+        assert!(Grid::new(&low, &high, bits).unwrap_err().to_string().contains("1 to 8"));
+    }
+    let far = Tensor::new(&[[-3e38f32, 0.0, 3e38]], &CPU).unwrap();
+    let error = full(4, Range::Batch).forward(&far, None, true).unwrap_err().to_string();
+    assert!(error.contains("scale them down"), "{error}");
+}

@@ -601,14 +601,6 @@ fn nodes_that_form_no_tree_are_refused() {
 }
 
 #[test]
-fn a_tree_survives_being_written_down() {
-    let (codes, p) = (noise(100, 4, 16, SEED), soft(100, 3, SEED));
-    let tree = Cart::default().fit(&codes, &p).unwrap();
-    let text = lastlayer::serde_json::to_string(&tree).unwrap();
-    assert_eq!(lastlayer::serde_json::from_str::<Tree>(&text).unwrap(), tree);
-}
-
-#[test]
 fn tensors_and_arrays_give_the_same_tree() {
     let codes = noise(100, 4, 16, SEED);
     let p = soft(100, 3, SEED).mapv(|p| p as f32);
