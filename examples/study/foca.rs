@@ -15,8 +15,8 @@ const RATE: f64 = 1e-3;
 const WEIGHT: f64 = 1.0;
 
 /// Critters in 16 by 16 pixels, drawn anew for each seed, centred on the training images.
-fn critters(seed: Seed) -> Result<Parts> {
-    let critters = Critters::new(Preset::Iid, seed.named("critters"));
+fn critters(preset: Preset, seed: Seed) -> Result<Parts> {
+    let critters = Critters::new(preset, seed.named("critters"));
     let part = |part, n| critters.part(part, n, &Device::Cpu)?.pooled(2);
     let (train, validation, test) =
         (part(Part::Train, 6000)?, part(Part::Validation, 1500)?, part(Part::Test, 4000)?);
@@ -25,8 +25,8 @@ fn critters(seed: Seed) -> Result<Parts> {
 }
 
 /// The sets of all seeds.
-fn all_critters(seeds: u64) -> Result<BTreeMap<u64, Parts>> {
-    (1..=seeds).map(|seed| Ok((seed, critters(Seed::new(seed))?))).collect()
+pub fn all_critters(preset: Preset, seeds: u64) -> Result<BTreeMap<u64, Parts>> {
+    (1..=seeds).map(|seed| Ok((seed, critters(preset, Seed::new(seed))?))).collect()
 }
 
 /// What a name in the table stands for: the bound of the features, what is done to them, and FOCA's settings if any.
@@ -161,7 +161,7 @@ pub fn partial(words: &[String]) -> Result<Option<Record>> {
         "unit_plain",
         "unit_foca_10",
     ];
-    let sets = all_critters(SEEDS)?;
+    let sets = all_critters(Preset::Iid, SEEDS)?;
     let study = sweep("foca-critters", words)?.vary("method", &METHODS).seeds(1..=SEEDS);
     study.run("cpu", |run: &SweepRun, record| {
         let parts = &sets[&run.seed.value()];
@@ -215,7 +215,7 @@ pub fn rates(words: &[String]) -> Result<Option<Record>> {
     const TRIED: u64 = 2;
     const METHODS: [&str; 4] = ["plain", "foca_10", "unit_plain", "unit_foca_10"];
     const RATES: [(&str, f64); 4] = [("0_0001", 1e-4), ("0_0003", 3e-4), ("0_001", 1e-3), ("0_003", 3e-3)];
-    let sets = all_critters(TRIED)?;
+    let sets = all_critters(Preset::Iid, TRIED)?;
     let study = sweep("foca-rates", words)?
         .vary("method", &METHODS)
         .vary("rate", &RATES.map(|(name, _)| name))

@@ -1,13 +1,12 @@
 //! Studies of intersection regularisation: which hidden attributes emerge from species labels, by method and by setting; and
 //! animals told apart by their attributes.
 
-use std::collections::BTreeMap;
-
 use lastlayer::data::critters::ATTRIBUTES;
 use lastlayer::intersection::{Over, Sparsity};
 use lastlayer::prelude::*;
 use lastlayer::train::SweepRun;
 
+use crate::foca::all_critters;
 use crate::rate::{complete, deviation, mean, results, sweep};
 
 const EPOCHS: usize = 20;
@@ -23,20 +22,6 @@ fn key() -> &'static [&'static str] {
 
 fn free() -> &'static [&'static str] {
     &ATTRIBUTES[8..]
-}
-
-/// Critters in 16 by 16 pixels, drawn anew for each seed, centred on the training images. Labels are the species alone.
-fn critters(seed: Seed) -> Result<Parts> {
-    let critters = Critters::new(Preset::Plain, seed.named("critters"));
-    let part = |part, n| critters.part(part, n, &Device::Cpu)?.pooled(2);
-    let (train, validation, test) =
-        (part(Part::Train, 6000)?, part(Part::Validation, 1500)?, part(Part::Test, 4000)?);
-    let centred = |data: &Dataset| data.centred(&train);
-    Ok(Parts { validation: centred(&validation)?, test: centred(&test)?, train: centred(&train)? })
-}
-
-fn all_critters(seeds: u64) -> Result<BTreeMap<u64, Parts>> {
-    (1..=seeds).map(|seed| Ok((seed, critters(Seed::new(seed))?))).collect()
 }
 
 /// What is varied, with the book's defaults.
@@ -191,7 +176,7 @@ pub fn critters_study(words: &[String]) -> Result<Option<Record>> {
     const SEEDS: u64 = 10;
     const METHODS: [&str; 9] =
         ["quantised", "l1", "tree", "both", "l1_10", "both_10", "l1_50", "both_50", "soft"];
-    let sets = all_critters(SEEDS)?;
+    let sets = all_critters(Preset::Plain, SEEDS)?;
     let study = sweep("intersection-critters", words)?.vary("method", &METHODS).seeds(1..=SEEDS);
     study.run("cpu", |run: &SweepRun, record| {
         let parts = &sets[&run.seed.value()];
@@ -279,7 +264,7 @@ fn soft(parts: &Parts, seed: Seed, record: Record) -> Result<Record> {
 pub fn grid(words: &[String]) -> Result<Option<Record>> {
     const SEEDS: u64 = 3;
     let (widths, bits, methods) = (["16", "32", "64"], ["2", "4", "8"], ["quantised", "both"]);
-    let sets = all_critters(SEEDS)?;
+    let sets = all_critters(Preset::Plain, SEEDS)?;
     let study = sweep("intersection-grid", words)?
         .vary("width", &widths)
         .vary("bits", &bits)
@@ -314,7 +299,7 @@ pub fn share(words: &[String]) -> Result<Option<Record>> {
     let shares = [("0", 0.0), ("10", 0.1), ("30", 0.3), ("50", 0.5), ("80", 0.8), ("100", 1.0)];
     let weights = [("1", 1e-3), ("10", 1e-2), ("50", 5e-2)];
     let norms = ["L1", "L2"];
-    let sets = all_critters(SEEDS)?;
+    let sets = all_critters(Preset::Plain, SEEDS)?;
     let study = sweep("intersection-share", words)?
         .vary("share", &shares.map(|(name, _)| name))
         .vary("weight", &weights.map(|(name, _)| name))
@@ -365,7 +350,7 @@ pub fn variants(words: &[String]) -> Result<Option<Record>> {
         "quantised_0_01",
         "both_0_001",
     ];
-    let sets = all_critters(SEEDS)?;
+    let sets = all_critters(Preset::Plain, SEEDS)?;
     let study = sweep("intersection-variants", words)?.vary("variant", &VARIANTS).seeds(1..=SEEDS);
     study.run("cpu", |run: &SweepRun, record| {
         let mut setting = Setting::default();
