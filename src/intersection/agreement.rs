@@ -9,7 +9,7 @@ use super::memory::Memory;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::loss::{log_softmax, one_hot, soft_cross_entropy};
-use crate::model::{Layer, Plan, SplitNet};
+use crate::model::{Layer, Pass, Plan, SplitNet};
 use crate::ops::Quantiser;
 use crate::seed::Seed;
 use crate::train::{Batch, Group, Step, Trainable};
@@ -194,7 +194,6 @@ pub struct Intersection {
     pub agreement: Agreement,
     net: SplitNet,
     levels: usize,
-    classes: usize,
     samples: usize,
     /// Without a tree there is nothing to remember.
     memory: Option<Arc<Mutex<Memory>>>,
@@ -222,7 +221,7 @@ impl Intersection {
             true => Some(Arc::new(Mutex::new(Memory::new(sizes, levels, agreement.cart.depth, device)?))),
             false => None,
         };
-        Ok(Intersection { agreement, net: net.clone(), levels, classes, samples, memory })
+        Ok(Intersection { agreement, net: net.clone(), levels, samples, memory })
     }
 
     /// The network.
@@ -265,8 +264,9 @@ impl Intersection {
     ///
     /// Host: all codes and probabilities.
     pub fn final_tree(&self, data: &Dataset) -> Result<Tree> {
-        let p = log_softmax(&self.net.scores_of(data)?)?.exp()?;
-        self.agreement.cart.fit(&self.codes(data)?, &p)
+        let z = self.net.features_of(data)?;
+        let p = log_softmax(&self.net.scores(&z, Pass::Eval)?)?.exp()?;
+        self.agreement.cart.fit(&Codes::new(&z, self.levels)?, &p)
     }
 
     /// The codes of a set. Host: all of them.
@@ -283,7 +283,7 @@ impl Intersection {
 
     /// Shows the settings.
     pub fn evcxr_display(&self) {
-        let text = format!("{:?} on {} samples of {} classes", self.agreement, self.samples, self.classes);
+        let text = format!("{:?} on {} samples", self.agreement, self.samples);
         evcxr_runtime::mime_type("text/plain").text(text);
     }
 }

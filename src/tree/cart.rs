@@ -101,7 +101,7 @@ impl Cart {
 
     /// Grows the tree below some rows, whose sums are known, and perhaps their histograms.
     fn grow(&self, examples: &Examples, sums: Vec<u64>, known: Option<Vec<u64>>, depth: usize) -> Grown {
-        if depth == 0 || sums[0] < 2 * self.min_leaf || pure(&sums) {
+        if depth == 0 || sums[0] / 2 < self.min_leaf || pure(&sums) {
             return Grown { sums, split: None };
         }
         let parallel = worth_sharing(examples);
