@@ -1,4 +1,4 @@
-"""Our times beside the peers', in one run, interleaved, medians: `run.py [ROW…]`.
+"""Our times beside the peers', in one run, interleaved, medians: `run.py [ROW…]`; `run.py table` prints what is recorded.
 
 Each row prints `bench: <name> ours=<seconds> peer=<seconds> ratio=<peer/ours>`; machine and versions are printed first
 and kept with the results in data/records/bench-<row>.json. Seconds depend on the machine; compare the ratios.
@@ -309,6 +309,55 @@ ROWS = {
 }
 
 
+# The least ratio, peer's time over ours, that each timing has to reach; "at most r times" is a ratio of 1/r.
+TARGETS = {
+    "kernel-start-to-first-result": 1.0,
+    "kernel-cell": 1.0,
+    "figure-svg": 1.0,
+    "auc": 5.0,
+    "critters": 1.0,
+    "conv-step": 0.67,
+    "mlp-step": 0.8,
+    "threshold": 1.0,
+    "ico-step-mlp-adjoint": 1 / 1.1,
+    "ico-step-mlp-adjoint-50": 1 / 1.1,
+    "ico-step-conv-adjoint": 1 / 1.1,
+    "ico-step-conv-adjoint-50": 1 / 1.1,
+    "lp-auc": 20.0,
+    "lp-auc-dense": 2.0,
+    "auc-loss": 3.0,
+    "lp-dense": 1.0,
+    "pair-search": 1.0,
+    "grl-step": 1 / 1.1,
+    "foca-step": 1 / 1.25,
+    "ridge-head-small": 3.0,
+    "ridge-head-large": 0.8,
+    "tree-fit": 6.0,
+    "tree-epoch": 0.5,
+    "fidelity": 4.0,
+}
+
+
+def table():
+    """All timings of the records, one line each, with the target where there is one."""
+    lines = [("timing", "ours", "peer", "ratio", "target", "")]
+    for row in ROWS:
+        path = ROOT / "data" / "records" / f"bench-{row}.json"
+        if not path.is_file():
+            lines.append((row, "", "", "", "", f"never run; make bench ROW={row}"))
+            continue
+        for name, found in json.loads(path.read_text())["results"].items():
+            target = TARGETS.get(name)
+            verdict = "" if target is None else "met" if found["ratio"] >= target else "MISSED"
+            numbers = (f"{found['ours']:.4g} s", f"{found['peer']:.4g} s", f"{found['ratio']:.2f}")
+            lines.append((name, *numbers, "" if target is None else f"{target:.2f}", verdict))
+    widths = [max(len(line[column]) for line in lines) for column in range(6)]
+    return "\n".join(
+        f"{line[0]:<{widths[0]}}  " + "  ".join(f"{word:>{width}}" for word, width in zip(line[1:5], widths[1:5])) + f"  {line[5]}"
+        for line in lines
+    )
+
+
 def race(name, rounds=5, arguments=(), peers=PEERS, env=None):
     """Runs benches/NAME.rs and benches/NAME.py in turn: seconds of both, and all that the last runs said."""
     env = {**os.environ, "RUSTFLAGS": kernel.rustflags(), **(env or {})}
@@ -385,6 +434,9 @@ def save(row, results, config, seconds):
 
 def main():
     rows = sys.argv[1:] or list(ROWS)
+    if rows == ["table"]:
+        print(table())
+        return
     unknown = [row for row in rows if row not in ROWS]
     if unknown:
         sys.exit(f"no benchmark row named {', '.join(unknown)}; there are {', '.join(ROWS)}")
@@ -400,6 +452,8 @@ def main():
             results[name] = {"ours": a, "peer": b, "ratio": b / a, "runs": [len(ours), len(peer)]}
             print(f"bench: {name} ours={a:.4g} peer={b:.4g} ratio={b / a:.2f}", flush=True)
         save(row, results, {**config, **machine()}, time.time() - began)
+    if rows == list(ROWS):
+        print(f"\n{table()}")
 
 
 if __name__ == "__main__":

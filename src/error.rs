@@ -1,32 +1,99 @@
 //! The one error type of the crate. Every message says what is wrong and what to try next, because it is all a
 //! notebook cell prints.
+//!
+//! ```
+//! use lastlayer::prelude::*;
+//! let error = Seed::new(1).below(0, 0).unwrap_err();
+//! assert_eq!(error.to_string(), "n of below is 0; allowed: at least 1");
+//! ```
 
 use std::path::PathBuf;
 
 /// Result with the crate's [`Error`], unless you name another.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// fn half(n: usize) -> Result<usize> {
+///     if n % 2 == 0 { Ok(n / 2) } else { Err(Error::config("n", n, "an even number")) }
+/// }
+/// assert_eq!(half(6)?, 3);
+/// assert!(half(3).is_err());
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What can go wrong, in four families (shape, configuration, data, solve), plus the kernel, files and candle.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let error = Error::shape("x of my set", "[n, 2]", "[5, 3]");
+/// assert_eq!(error.to_string(), "shape of x of my set: expected [n, 2], got [5, 3]");
+/// // The family tells what kind of mistake it was.
+/// assert!(matches!(load::bundled("irises", &Device::Cpu), Err(Error::Config { .. })));
+/// assert!(matches!(Record::load("no/such/file.json"), Err(Error::Io { .. })));
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// Two lengths or shapes that must agree do not.
-    Shape { what: String, expected: String, got: String },
+    Shape {
+        /// Whose shape it is.
+        what: String,
+        /// What it should be.
+        expected: String,
+        /// What it is.
+        got: String,
+    },
 
     /// A setting lies outside what is allowed.
-    Config { field: String, got: String, allowed: String },
+    Config {
+        /// Which setting.
+        field: String,
+        /// Its value.
+        got: String,
+        /// Values that would do.
+        allowed: String,
+    },
 
     /// A file or a table holds something that cannot be used.
-    Data { path: PathBuf, line: Option<usize>, why: String },
+    Data {
+        /// The file, or the name of the table.
+        path: PathBuf,
+        /// Line of a text file, from 1.
+        line: Option<usize>,
+        /// What is wrong, and what to do.
+        why: String,
+    },
 
     /// A solver stopped before it had an answer.
-    Solve { solver: String, iters: usize, residual: f64, hint: String },
+    Solve {
+        /// Which one.
+        solver: String,
+        /// Steps it took.
+        iters: usize,
+        /// How far it was from an answer; NaN if that has no meaning.
+        residual: f64,
+        /// What to try.
+        hint: String,
+    },
 
     /// The notebook kernel is not one in which gradients can be trusted.
-    Kernel { problem: String, remedy: String },
+    Kernel {
+        /// What is wrong.
+        problem: String,
+        /// What to do.
+        remedy: String,
+    },
 
     /// A file could not be read or written.
-    Io { path: PathBuf, hint: String, source: std::io::Error },
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What to try.
+        hint: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
 
     /// An error of candle, unchanged.
     Candle(candle_core::Error),
@@ -103,6 +170,14 @@ impl From<candle_core::Error> for Error {
 }
 
 /// Fails with [`Error::Shape`] unless the two agree.
+///
+/// ```
+/// use lastlayer::error::ensure_shape;
+/// ensure_shape("labels", 3, [0, 1, 1].len())?;
+/// let error = ensure_shape("labels", 3, 2).unwrap_err();
+/// assert_eq!(error.to_string(), "shape of labels: expected 3, got 2");
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn ensure_shape<T: PartialEq + std::fmt::Debug>(what: &str, expected: T, got: T) -> Result<()> {
     if expected == got {
         return Ok(());

@@ -1,4 +1,15 @@
 //! Files written whole or not at all, alone or as a set that belongs together.
+//!
+//! ```
+//! use lastlayer::prelude::*;
+//! # let folder = tempfile::tempdir().unwrap();
+//! // A table is three files, replaced together or not at all.
+//! let stem = folder.path().join("auc");
+//! let saved = Table::new(&["AUC"]).row(vec![0.93])?.save(&stem.to_string_lossy())?;
+//! assert_eq!(saved.paths().len(), 3);
+//! assert_eq!(std::fs::read_to_string(&saved.paths()[2]).unwrap(), "AUC\n0.93\n");
+//! # Ok::<(), lastlayer::error::Error>(())
+//! ```
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -6,6 +17,16 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 
 /// The files that a `save` wrote.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// let stem = folder.path().join("tables").join("sizes");
+/// let saved = Table::new(&["n"]).row(vec![600])?.save(&stem.to_string_lossy())?;
+/// assert!(saved.paths().iter().all(|path| path.is_file()));
+/// assert_eq!(saved.to_string(), "saved tables/sizes.md, tables/sizes.tex, tables/sizes.csv");
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
     paths: Vec<PathBuf>,

@@ -3,6 +3,14 @@
 //! evcxr compiles each cell to a shared object of its own. Were candle linked into each of them, its counter of tensor
 //! ids would restart in every cell, ids would repeat, and `backward` would return wrong gradients without an error
 //! (book: ground/autograd.md). Built as a dylib the crate is loaded once; [`kernel_check`] verifies that it was.
+//!
+//! ```
+//! use lastlayer::prelude::*;
+//! let device = Device::cuda_if_available(0)?;
+//! let set_up = kernel_check(&device, Seed::new(1))?; // the first cell of every notebook
+//! assert_eq!(set_up.table().columns(), ["set-up", "value"]);
+//! # Ok::<(), lastlayer::error::Error>(())
+//! ```
 
 use std::ffi::CStr;
 use std::path::Path;
@@ -15,6 +23,10 @@ use crate::seed::Seed;
 use crate::table::{Cell, Table};
 
 /// Versions of evcxr_jupyter that the kernel tests have passed with.
+///
+/// ```
+/// assert!(lastlayer::kernel::SUPPORTED_KERNELS.contains(&"0.22.0"));
+/// ```
 pub const SUPPORTED_KERNELS: [&str; 1] = ["0.22.0"];
 
 /// Set by evcxr in the process that runs the cells.
@@ -29,11 +41,26 @@ pub(crate) fn in_kernel() -> bool {
 
 /// Whether a notebook should run its short setting: the tests set `LASTLAYER_QUICK`, and a cell chooses, as in
 /// `let epochs = if quick() { 3 } else { 30 };`. Lines printed by `check` must be the same in both.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let epochs = if quick() { 3 } else { 30 };
+/// assert!([3, 30].contains(&epochs));
+/// ```
 pub fn quick() -> bool {
     std::env::var_os("LASTLAYER_QUICK").is_some_and(|value| !value.is_empty() && value != "0")
 }
 
 /// What a process shows of the libraries it has loaded; [`kernel_check`] judges it.
+///
+/// ```
+/// use lastlayer::kernel::Evidence;
+/// Evidence::gather().judge()?; // this program has one copy of everything
+/// let cell = Evidence { in_kernel: true, own_image: "/tmp/libcode_1.so".into(), ..Evidence::default() };
+/// let error = cell.judge().unwrap_err().to_string();
+/// assert!(error.contains("every cell has its own copy"), "{error}");
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evidence {
     /// Whether the process runs the cells of a notebook.
@@ -161,6 +188,14 @@ fn own_image() -> String {
 }
 
 /// The set-up of a notebook, checked; displays as one table.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let set_up = kernel_check(&Device::Cpu, Seed::new(1))?;
+/// assert_eq!((set_up.kernel.as_deref(), set_up.seed), (None, Seed::new(1))); // no notebook here
+/// assert_eq!(set_up.table().rows()[0], [Cell::from("device"), Cell::from("cpu")]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
     /// Version of the notebook kernel, or none in an ordinary program.
@@ -196,6 +231,12 @@ impl Setup {
 }
 
 /// Name of a device as records and tables print it.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let name = lastlayer::kernel::device_name(&Device::Cpu);
+/// assert_eq!(Record::start("mine", name).provenance.device, "cpu");
+/// ```
 pub fn device_name(device: &Device) -> &'static str {
     match device.location() {
         DeviceLocation::Cpu => "cpu",
@@ -209,6 +250,15 @@ pub fn device_name(device: &Device) -> &'static str {
 /// Call it once, at the top. Fails: `Kernel`, with what to do, if a second copy of the library is loaded, if the
 /// notebook took candle from elsewhere, or if the kernel is not one we test. Cost: a few milliseconds.
 /// Checked by `tests/kernel.rs` and, in the real kernel, by `tests/kernel/`.
+/// Book: `ground/autograd.md#eq-autograd-unique`, `#eq-autograd-corrupted`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// const SEED: Seed = Seed::new(2024);
+/// let set_up = kernel_check(&Device::Cpu, SEED)?;
+/// assert_eq!(set_up.provenance.device, "cpu");
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn kernel_check(device: &Device, seed: Seed) -> Result<Setup> {
     let evidence = Evidence::gather();
     evidence.judge()?;

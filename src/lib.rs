@@ -34,6 +34,18 @@
 //! | [`files`], [`tensor_file`] | files written whole or not at all; tensors in files |
 //! | [`table`] | tables in HTML, Markdown, LaTeX and CSV |
 //! | [`record`] | one JSON file per run |
+//!
+//! ```
+//! use lastlayer::prelude::*;
+//! let (seed, device) = (Seed::new(1), Device::Cpu);
+//! let (train, test) = arcs(400, 0.1, seed, &device)?.split(0.5, seed)?;
+//! let net = SplitNet::new(zoo::mlp(&[2, 16])?, 1, seed, &device)?;
+//! let trainer = Trainer::adam(0.05).epochs(20).batch(50).seed(seed).silent();
+//! trainer.fit(&net, &train, |b| Ok(Step::new(bce_logits(&net.forward(&b.x, b.pass())?, &b.y)?)))?;
+//! let auc = Scores::new(net.scores_of(&test)?, &test.y)?.auc_interval(0.95)?;
+//! assert!(auc.value > 0.9, "{auc}");
+//! # Ok::<(), lastlayer::error::Error>(())
+//! ```
 
 pub mod adversary;
 pub mod check;
@@ -45,6 +57,7 @@ pub mod files;
 pub mod foca;
 pub mod intersection;
 pub mod kernel;
+mod latex;
 pub mod linalg;
 pub mod loss;
 pub mod lp;
@@ -68,6 +81,14 @@ pub use ndarray;
 pub use serde_json;
 
 /// All that a notebook needs, candle included.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let x = Tensor::new(&[3f64], &Device::Cpu)?; // candle's, the only copy of it
+/// assert_eq!(x.sqr()?.to_vec1::<f64>()?, [9.0]);
+/// assert_eq!(ndarray::array![1.0, 2.0].sum(), 3.0); // and ndarray's arrays
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub mod prelude {
     pub use crate::adversary::{
         self, AdvLoss, Adversary, Contest, PairSearch, PairStack, Race, Task, Transfer, leakage,
@@ -99,10 +120,10 @@ pub mod prelude {
         pairwise_logistic,
     };
     pub use crate::metrics::{
-        self, Bins, Calibration, ClassScores, Comparison, Confusion, Estimate, Scores, delong, mcnemar,
-        mean_interval, paired, rate_interval, wilson_interval,
+        self, Bins, Calibration, ClassScores, Comparison, Confusion, Estimate, Factorial, Scores, delong,
+        factorial, mcnemar, mean_interval, paired, rate_interval, wilson_interval,
     };
-    pub use crate::model::{Decision, Layer, Net, Pass, Plan, Predictor, SplitNet, zoo};
+    pub use crate::model::{Decision, Init, Layer, Net, Pass, Plan, Predictor, SplitNet, zoo};
     pub use crate::ndarray::{self, Array1, Array2};
     pub use crate::numbers::Numbers;
     pub use crate::ops;
@@ -115,7 +136,8 @@ pub mod prelude {
     pub use crate::seed::Seed;
     pub use crate::table::{Cell, Table};
     pub use crate::train::{
-        Batch, Decay, Group, Job, Parameters, Run, Schedule, Step, Stopped, Sweep, Trainable, Trainer,
+        Batch, Decay, Group, History, Job, Optimiser, Parameters, Run, Schedule, Step, Stopped, Sweep,
+        SweepRun, Trainable, Trainer,
     };
     pub use crate::tree::{Cart, Codes, Criterion, Examples, SoftReading, SoftTree, Tree, TreeNames};
 }

@@ -1,9 +1,21 @@
 //! Numbers from anywhere: candle tensors, ndarray arrays, vectors, slices and single values, all read as f64. What
 //! counts, compares or ranks takes its input through this one door. Host: all numbers.
+//!
+//! ```
+//! use lastlayer::prelude::*;
+//! // One function for whatever holds numbers.
+//! fn total(values: impl Numbers) -> Result<f64> {
+//!     Ok(values.numbers()?.iter().sum())
+//! }
+//! assert_eq!(total([1, 2, 3])?, 6.0);
+//! assert_eq!(total(&ndarray::array![[1.0, 2.0], [3.0, 4.0]])?, 10.0);
+//! assert_eq!(total(Tensor::new(&[0.5f32, 0.25], &Device::Cpu)?)?, 0.75);
+//! # Ok::<(), lastlayer::error::Error>(())
+//! ```
 
 use std::borrow::Cow;
 
-use candle_core::{DType, Tensor};
+use candle_core::{DType, Tensor, Var};
 use ndarray::{ArrayBase, Data, Dimension};
 
 use crate::error::Result;
@@ -18,15 +30,30 @@ pub(crate) fn all_finite(x: &Tensor) -> Result<bool> {
 ///
 /// Integers beyond 2^53 are rounded to the nearest f64; a claim is 1 if it holds and 0 if not.
 /// Checked by `tests/numbers.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let t = Tensor::new(&[[1u8, 2], [3, 4]], &Device::Cpu)?;
+/// assert_eq!(*t.numbers()?, [1.0, 2.0, 3.0, 4.0]);
+/// assert_eq!(t.sizes(), [2, 2]);
+/// assert_eq!(*[true, false].numbers()?, [1.0, 0.0]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub trait Numbers {
     /// All entries in row-major order, on the host; what is such a list already is lent, not copied.
     fn numbers(&self) -> Result<Cow<'_, [f64]>>;
 
     /// The length of each dimension; empty for a single number.
-    fn dims(&self) -> Vec<usize>;
+    fn sizes(&self) -> Vec<usize>;
 }
 
 /// A single value that reads as f64.
+///
+/// ```
+/// use lastlayer::numbers::Number;
+/// assert_eq!(true.number() + 2u8.number() + 0.5f32.number(), 3.5);
+/// assert_eq!(*i64::list(&[-1, 4]), [-1.0, 4.0]);
+/// ```
 pub trait Number: Copy {
     /// The value in f64.
     fn number(self) -> f64;
@@ -52,7 +79,7 @@ impl Numbers for f64 {
         Ok(Cow::Borrowed(std::slice::from_ref(self)))
     }
 
-    fn dims(&self) -> Vec<usize> {
+    fn sizes(&self) -> Vec<usize> {
         Vec::new()
     }
 }
@@ -71,7 +98,7 @@ macro_rules! number {
                 Ok(Cow::Owned(vec![self.number()]))
             }
 
-            fn dims(&self) -> Vec<usize> {
+            fn sizes(&self) -> Vec<usize> {
                 Vec::new()
             }
         })*
@@ -94,7 +121,7 @@ impl<T: Number> Numbers for [T] {
         Ok(T::list(self))
     }
 
-    fn dims(&self) -> Vec<usize> {
+    fn sizes(&self) -> Vec<usize> {
         vec![self.len()]
     }
 }
@@ -104,7 +131,7 @@ impl<T: Number, const N: usize> Numbers for [T; N] {
         self.as_slice().numbers()
     }
 
-    fn dims(&self) -> Vec<usize> {
+    fn sizes(&self) -> Vec<usize> {
         vec![N]
     }
 }
@@ -114,7 +141,7 @@ impl<T: Number> Numbers for Vec<T> {
         self.as_slice().numbers()
     }
 
-    fn dims(&self) -> Vec<usize> {
+    fn sizes(&self) -> Vec<usize> {
         vec![self.len()]
     }
 }
@@ -125,7 +152,7 @@ impl<T: Number, S: Data<Elem = T>, D: Dimension> Numbers for ArrayBase<S, D> {
         Ok(self.as_slice().map_or_else(|| self.iter().map(|v| v.number()).collect(), T::list))
     }
 
-    fn dims(&self) -> Vec<usize> {
+    fn sizes(&self) -> Vec<usize> {
         self.shape().to_vec()
     }
 }
@@ -135,8 +162,18 @@ impl Numbers for Tensor {
         Ok(Cow::Owned(self.flatten_all()?.to_dtype(DType::F64)?.to_vec1()?))
     }
 
-    fn dims(&self) -> Vec<usize> {
+    fn sizes(&self) -> Vec<usize> {
         Tensor::dims(self).to_vec()
+    }
+}
+
+impl Numbers for Var {
+    fn numbers(&self) -> Result<Cow<'_, [f64]>> {
+        self.as_tensor().numbers()
+    }
+
+    fn sizes(&self) -> Vec<usize> {
+        self.as_tensor().sizes()
     }
 }
 
@@ -145,7 +182,7 @@ impl<T: Numbers + ?Sized> Numbers for &T {
         (**self).numbers()
     }
 
-    fn dims(&self) -> Vec<usize> {
-        (**self).dims()
+    fn sizes(&self) -> Vec<usize> {
+        (**self).sizes()
     }
 }

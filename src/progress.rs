@@ -1,4 +1,14 @@
 //! Progress of a long run: whole lines in a notebook, a bar on a terminal, silence elsewhere.
+//!
+//! ```
+//! use lastlayer::prelude::*;
+//! let mut progress = Progress::new("drawing", 3)?;
+//! for i in 0..3 {
+//!     progress.step(&format!("picture {i}"));
+//! }
+//! assert_eq!(progress.done(), 3);
+//! # Ok::<(), lastlayer::error::Error>(())
+//! ```
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -14,6 +24,15 @@ const FRAME: Duration = Duration::from_millis(100);
 const WIDTH: usize = 30;
 
 /// How progress is shown.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// use lastlayer::progress::Show;
+/// let mut quiet = Progress::with("fit", 2, Show::Silent)?;
+/// quiet.step("loss 0.5"); // counts, and prints nothing
+/// assert_eq!(quiet.done(), 1);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Show {
     /// About ten whole lines on standard output.
@@ -41,6 +60,16 @@ impl Show {
 /// Counts the steps of a run and tells how long it will still take.
 ///
 /// Checked by `tests/progress.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// use lastlayer::progress::Show;
+/// let mut progress = Progress::with("epoch", 10, Show::Silent)?;
+/// progress.step("");
+/// let line = progress.line("loss 0.5", std::time::Duration::from_secs(2));
+/// assert_eq!(line, "epoch  1/10  loss 0.5  2.0 s elapsed, about 18 s left");
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Progress {
     what: String,

@@ -1,5 +1,15 @@
 //! Records of runs: one JSON file each, written whole or not at all, so that a table in the book can always be traced
 //! to the run that printed it.
+//!
+//! ```
+//! use lastlayer::prelude::*;
+//! # let folder = tempfile::tempdir().unwrap();
+//! let run = Record::start("first", "cpu").config("epochs", 30).seed(Seed::new(1)).result("AUC", 0.93);
+//! let path = run.save(folder.path())?;
+//! let found = Record::load(path)?;
+//! assert_eq!((found.seed, found.number("AUC")?), (Some(Seed::new(1)), 0.93));
+//! # Ok::<(), lastlayer::error::Error>(())
+//! ```
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -13,6 +23,13 @@ use crate::seed::Seed;
 use crate::table::{Cell, Table};
 
 /// Where and with what a result was made.
+///
+/// ```
+/// use lastlayer::record::Provenance;
+/// let here = Provenance::here("cpu");
+/// assert!(here.versions.contains_key("lastlayer") && here.versions.contains_key("candle-core"));
+/// assert!(here.device == "cpu" && here.threads > 0);
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
     /// Version of each crate that can change a number, ours first.
@@ -64,6 +81,18 @@ fn revision() -> Option<String> {
 }
 
 /// One run: what was asked (config, seed), what came out (results), and where it was made.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// for (name, lr) in [("fast", 0.1), ("slow", 0.01)] {
+///     Record::start(name, "cpu").config("lr", lr).result("loss", lr / 2.0).save(folder.path())?;
+/// }
+/// let runs = Record::load_all(folder.path())?;
+/// assert_eq!(runs[1].value("lr")?, Cell::Number(0.01));
+/// assert_eq!(Record::table_of(&runs)?.columns(), ["name", "seed", "lr", "loss", "seconds"]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Name of the study; also the file's name.
@@ -158,7 +187,7 @@ impl Record {
         Ok(path)
     }
 
-    /// Reads one record.
+    /// Reads one record. Fails: `Io` if it is missing, `Data` with the line if it is no record.
     pub fn load(path: impl AsRef<Path>) -> Result<Record> {
         let path = path.as_ref();
         let text = std::fs::read_to_string(path)
@@ -170,7 +199,7 @@ impl Record {
         })
     }
 
-    /// Reads every `*.json` of a folder, in the order of their names.
+    /// Reads every `*.json` of a folder, in the order of their names. Fails: as [`Record::load`].
     pub fn load_all(folder: impl AsRef<Path>) -> Result<Vec<Record>> {
         let folder = folder.as_ref();
         let missing = |e| Error::io(folder, "the folder of records cannot be read; check the path", e);
@@ -185,12 +214,8 @@ impl Record {
         paths.iter().map(Record::load).collect()
     }
 
-    /// Gathers a folder of runs into one table: a row per run, a column per setting and result that any run has.
-    pub fn load_dir(folder: impl AsRef<Path>) -> Result<Table> {
-        Record::table_of(&Record::load_all(folder)?)
-    }
-
-    /// Gathers runs into one table: a row per run, a column per setting and result that any run has.
+    /// Gathers runs, as [`Record::load_all`] reads them, into one table: a row per run, a column per setting and result
+    /// that any run has.
     pub fn table_of(records: &[Record]) -> Result<Table> {
         let mut columns = vec!["name".to_string(), "seed".to_string()];
         for key in records.iter().flat_map(|r| r.config.keys().chain(r.results.keys())) {

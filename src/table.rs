@@ -1,11 +1,32 @@
 //! Tables: HTML in the notebook; Markdown, LaTeX (booktabs) and CSV on save. One content, four faces.
+//!
+//! ```
+//! use lastlayer::prelude::*;
+//! let table = Table::new(&["method", "AUC"])
+//!     .row(vec![Cell::from("ours"), Cell::from((0.9312, 0.0041))])?
+//!     .caption("Mean over ten seeds and its 95 % interval.");
+//! assert!(table.markdown().contains("| ours | 0.9312 ± 0.0041 |"));
+//! assert!(table.csv().starts_with("method,AUC,AUC half-width\n"));
+//! assert!(table.latex().contains("\\toprule"));
+//! # Ok::<(), lastlayer::error::Error>(())
+//! ```
 
 use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::files::{Saved, csv_field, output_stem, write_set};
+use crate::latex;
 
 /// One entry of a table.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// assert_eq!(Cell::from(1234.5678).text(), "1235");
+/// assert_eq!(Cell::from(7).text(), "7");
+/// assert_eq!(Cell::from((0.5041, 0.0123)).text(), "0.504 ± 0.012");
+/// let range = Cell::Range { value: 0.5, low: 0.4, high: 0.62 };
+/// assert_eq!(range.text(), "0.50 [0.40, 0.62]");
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     /// Nothing was measured.
@@ -19,9 +40,21 @@ pub enum Cell {
     /// Several numbers, all printed in full.
     List(Vec<f64>),
     /// A mean and the half-width of its interval, printed to the precision the interval supports.
-    Interval { mean: f64, half: f64 },
+    Interval {
+        /// The mean.
+        mean: f64,
+        /// Half the length of the interval.
+        half: f64,
+    },
     /// A value and the two ends of its interval, printed to the precision the interval supports.
-    Range { value: f64, low: f64, high: f64 },
+    Range {
+        /// The value.
+        value: f64,
+        /// Lower end.
+        low: f64,
+        /// Upper end.
+        high: f64,
+    },
 }
 
 impl From<&str> for Cell {
@@ -42,9 +75,27 @@ impl From<f64> for Cell {
     }
 }
 
+impl From<f32> for Cell {
+    fn from(value: f32) -> Cell {
+        Cell::Number(f64::from(value))
+    }
+}
+
 impl From<i64> for Cell {
     fn from(value: i64) -> Cell {
         Cell::Integer(value)
+    }
+}
+
+impl From<i32> for Cell {
+    fn from(value: i32) -> Cell {
+        Cell::Integer(i64::from(value))
+    }
+}
+
+impl From<u32> for Cell {
+    fn from(value: u32) -> Cell {
+        Cell::Integer(i64::from(value))
     }
 }
 
@@ -207,6 +258,16 @@ pub(crate) fn html_escape(text: &str) -> String {
 ///
 /// Numbers are set right-aligned, words left; the caption travels with every export.
 /// Checked by `tests/table.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let rows = vec![("samples".to_string(), 600.into()), ("share".to_string(), 0.25.into())];
+/// let table = Table::pairs("what", "value", rows).decimals(3);
+/// assert_eq!(table.columns(), ["what", "value"]);
+/// assert_eq!(table.rows()[1][1], Cell::Number(0.25));
+/// assert!(table.html().contains(">0.250<"));
+/// assert!(Table::new(&["a", "b"]).row(vec![1]).is_err()); // a cell is missing
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     columns: Vec<String>,
@@ -279,12 +340,14 @@ impl Table {
         &self.rows
     }
 
-    /// Writes `.md`, `.tex` and `.csv`. A bare name goes to the folder `tables`, a path is used as given.
+    /// Writes `.md`, `.tex` and `.csv`. A bare name goes to the folder `figures/tables`, a path is used as given.
     ///
+    /// In a paper, `\input` takes the `.tex`, and `\ref{tab:<name>}` refers to it.
     /// Fails: `Config` for a name that is no file name, `Io` if a file cannot be written; nothing is then changed.
     pub fn save(&self, stem: &str) -> Result<Saved> {
-        let stem = output_stem("tables", stem)?;
-        let [md, tex, csv] = [self.markdown(), self.latex(), self.csv()];
+        let stem = output_stem("figures/tables", stem)?;
+        let name = stem.file_name().unwrap_or_default().to_string_lossy();
+        let [md, tex, csv] = [self.markdown(), self.latex_labelled(&latex::label("tab", &name)), self.csv()];
         write_set(&stem, &[("md", md.as_bytes()), ("tex", tex.as_bytes()), ("csv", csv.as_bytes())])
     }
 
@@ -312,22 +375,20 @@ impl Table {
     }
 
     /// LaTeX `table` with booktabs rules; needs `\usepackage{booktabs}`.
+    ///
+    /// A table too wide for one column of a paper is a `table*`, which spans both. Long names of columns have several
+    /// lines.
     pub fn latex(&self) -> String {
-        let columns: String =
-            (0..self.columns.len()).map(|j| if self.numeric(j) { 'r' } else { 'l' }).collect();
-        let line = |cells: Vec<String>| format!("  {} \\\\\n", cells.join(" & "));
-        let mut out =
-            format!("\\begin{{table}}\n\\centering\n\\begin{{tabular}}{{{columns}}}\n  \\toprule\n");
-        out += &line(self.columns.iter().map(|c| latex_escape(c)).collect());
-        out += "  \\midrule\n";
-        for row in &self.rows {
-            out += &line(row.iter().map(|c| latex_escape(&self.text(c))).collect());
-        }
-        out += "  \\bottomrule\n\\end{tabular}\n";
-        if !self.caption.is_empty() {
-            out += &format!("\\caption{{{}}}\n", latex_escape(&self.caption));
-        }
-        out + "\\end{table}\n"
+        self.latex_labelled("")
+    }
+
+    /// The same, to be referred to by a label.
+    fn latex_labelled(&self, label: &str) -> String {
+        let right: Vec<bool> = (0..self.columns.len()).map(|j| self.numeric(j)).collect();
+        let entry = |cell: &Cell| latex::Entry { text: self.text(cell), number: cell.is_number() };
+        let rows: Vec<Vec<latex::Entry>> =
+            self.rows.iter().map(|row| row.iter().map(entry).collect()).collect();
+        latex::table(&self.columns, &right, &rows, &self.caption, label)
     }
 
     /// Comma-separated values with every digit. A column of intervals becomes two, `<column> half-width` the second; a
@@ -378,26 +439,4 @@ impl Table {
         evcxr_runtime::mime_type("text/plain").text(self.markdown().trim_end());
         evcxr_runtime::mime_type("text/html").text(self.html());
     }
-}
-
-/// Escapes what LaTeX would read as a command, and sets the few symbols our tables use.
-pub(crate) fn latex_escape(text: &str) -> String {
-    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
-        match c {
-            '&' | '%' | '$' | '#' | '_' | '{' | '}' => out.extend(['\\', c]),
-            '\\' => out += "\\textbackslash{}",
-            '~' => out += "\\textasciitilde{}",
-            '^' => out += "\\textasciicircum{}",
-            '<' => out += "$<$",
-            '>' => out += "$>$",
-            '±' => out += "$\\pm$",
-            '×' => out += "$\\times$",
-            '≤' => out += "$\\le$",
-            '≥' => out += "$\\ge$",
-            '−' => out += "$-$",
-            '\n' => out.push(' '),
-            c => out.push(c),
-        }
-        out
-    })
 }

@@ -1,4 +1,17 @@
 //! Tensors and notes in one file: the safetensors format, read with suspicion and written whole or not at all.
+//!
+//! ```
+//! use lastlayer::prelude::*;
+//! use lastlayer::tensor_file::TensorFile;
+//! # let folder = tempfile::tempdir().unwrap();
+//! let path = folder.path().join("mine.safetensors");
+//! let mut file = TensorFile::default();
+//! file.tensors.insert("w".into(), Tensor::new(&[1.5f32, -2.0], &Device::Cpu)?);
+//! file.write(&path)?;
+//! let back = TensorFile::read(&path, &Device::Cpu)?;
+//! assert_eq!(back.tensors["w"].to_vec1::<f32>()?, [1.5, -2.0]);
+//! # Ok::<(), lastlayer::error::Error>(())
+//! ```
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -19,8 +32,19 @@ const MOST_BYTES: u64 = 8 << 30;
 const MOST_HEADER: u64 = 100 << 20;
 
 /// Named tensors, and notes about them.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// use lastlayer::tensor_file::TensorFile;
+/// let w = Tensor::ones(2, DType::F32, &Device::Cpu)?;
+/// let named = ["head.w", "head.b", "phi.w"].map(|name| (name.to_string(), w.clone()));
+/// let file = TensorFile { tensors: named.into(), notes: "after epoch 3".into() };
+/// assert!(file.below("head.").keys().eq(["b", "w"]));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct TensorFile {
+    /// Tensors by name.
     pub tensors: BTreeMap<String, Tensor>,
     /// What a reader needs besides the numbers; `Null` in files of other programs.
     pub notes: Value,

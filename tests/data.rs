@@ -91,7 +91,7 @@ fn labels_of_any_integer_type_become_u32() {
     let x = Tensor::zeros((3, 2), DType::F64, &CPU).unwrap();
     for dtype in [DType::U8, DType::U32, DType::I64] {
         let y = Tensor::new(&[0u32, 2, 1], &CPU).unwrap().to_dtype(dtype).unwrap();
-        let data = Dataset::new("s", x.clone(), y, ["a", "b", "c"]).unwrap();
+        let data = Dataset::new("s", &x, y, ["a", "b", "c"]).unwrap();
         assert_eq!(data.labels().unwrap(), [0, 2, 1]);
         assert_eq!((data.n(), data.d(), data.k()), (3, 2, 3));
         assert_eq!(data.inputs().unwrap().dtype(), DType::F64);
@@ -263,4 +263,22 @@ fn tables_count_every_class() {
     assert_eq!(data.describe(), "numbers: 60 samples of 1 F32, 3 classes, 2 attributes");
     let moved = data.to_device(&CPU).unwrap();
     assert_eq!(ids(&moved), ids(&data));
+}
+
+#[test]
+fn a_class_becomes_an_attribute_and_back() {
+    let data = numbers(12, 3);
+    let with = data.class_as_attribute("class 2").unwrap();
+    assert_eq!(with.names.attributes, ["odd", "third", "class 2"]);
+    let expected: Vec<f32> = data.labels().unwrap().iter().map(|y| f32::from(u8::from(*y == 2))).collect();
+    assert_eq!(with.attribute("class 2").unwrap().to_vec1::<f32>().unwrap(), expected);
+    assert_eq!(with.target("class 2").unwrap().names.attributes, ["odd", "third"]);
+    assert!(matches!(data.class_as_attribute("class 3"), Err(Error::Config { .. })));
+    data_error(with.class_as_attribute("class 2"), "two attribute names");
+    let bare = Dataset {
+        a: None,
+        names: lastlayer::data::Names { attributes: Vec::new(), ..data.names.clone() },
+        ..data
+    };
+    assert_eq!(bare.class_as_attribute("class 0").unwrap().names.attributes, ["class 0"]);
 }

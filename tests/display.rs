@@ -1,11 +1,9 @@
 //! What the notebook kernel asks of every public type: owned, nameable, `Clone`, with an inherent `evcxr_display`.
 
 use lastlayer::data::{self, critters, load, toy};
-use lastlayer::linalg::cholesky;
-use lastlayer::ops::running;
 use lastlayer::{
-    adversary, figure, files, foca, intersection, kernel, lp, metrics, model, progress, rate, record, seed,
-    table, train, tree,
+    adversary, figure, files, foca, intersection, kernel, linalg, lp, metrics, model, ops, progress, rate,
+    record, seed, table, train, tree,
 };
 
 /// Fails to compile unless the type is `'static + Clone` and has `evcxr_display` without any trait in scope.
@@ -29,7 +27,6 @@ displayed!(
     adversary::Race,
     adversary::Scatter,
     adversary::Transfer,
-    cholesky::Cholesky,
     critters::Ceiling,
     critters::Critters,
     critters::Fidelity,
@@ -53,6 +50,7 @@ displayed!(
     intersection::Readout,
     intersection::Recovery,
     kernel::Setup,
+    linalg::Cholesky,
     load::ClassAttributes,
     load::Exported,
     load::Npz,
@@ -83,6 +81,7 @@ displayed!(
     metrics::Comparison,
     metrics::Confusion,
     metrics::Estimate,
+    metrics::Factorial,
     metrics::McNemar,
     metrics::PrecisionRecall,
     metrics::Roc,
@@ -90,6 +89,7 @@ displayed!(
     model::Net,
     model::Predictor,
     model::SplitNet,
+    ops::Running,
     progress::Progress,
     rate::Adjoint,
     rate::Game,
@@ -100,7 +100,6 @@ displayed!(
     rate::Root,
     rate::Thresholds,
     record::Record,
-    running::Running,
     seed::Seed,
     table::Table,
     toy::Gaussians,

@@ -81,7 +81,7 @@ fn gallery() -> Vec<Figure> {
 }
 
 /// An element of the SVG: its name, its attributes and, of a text, what it says.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq)]
 struct Element {
     name: String,
     attributes: Vec<(String, String)>,
@@ -313,7 +313,7 @@ fn awkward_shapes_are_legible_and_inside_their_page() {
         hist(&[("same", vec![3.0; 9])], 1000).unwrap(),
         heat(&shares, &names(3), &names(9)).unwrap().annotate(9).unwrap().labels(&long, &long),
         heat(&tall, &names(200), &names(2)).unwrap(),
-        heat(&Array2::from_elem((1, 1), -5.0), &["one"], &["one"]).unwrap().annotate(1).unwrap(),
+        heat(&Array2::from_elem((1, 1), -5.0), &["one"], &["one".to_string()]).unwrap().annotate(1).unwrap(),
         field(|_, _| 1e-8, (1e6, 1e6 + 1.0), (-1e-6, 1e-6))
             .unwrap()
             .levels(&[1e-8])
@@ -380,7 +380,7 @@ fn what_cannot_be_drawn_is_a_typed_error() {
     assert!(shape(hist::<&str, Vec<f64>>(&[], 3)));
     assert!(shape(hist(&[("h", Vec::<f64>::new())], 3)));
     assert!(shape(heat(&Array2::zeros((2, 2)), &["r"], &["c"])));
-    assert!(shape(heat::<&str>(&Array2::zeros((0, 0)), &[], &[])));
+    assert!(shape(heat::<&str, &str>(&Array2::zeros((0, 0)), &[], &[])));
     assert!(shape(field_grid(&Array2::zeros((1, 5)), (0.0, 1.0), (0.0, 1.0))));
     assert!(shape(images(&[], 3)));
     assert!(shape(grid(&[], 1)));
@@ -649,9 +649,10 @@ fn save_writes_picture_numbers_and_record() {
     let figure = small().record(&run).config("note", "extra");
     let saved = figure.save(stem.to_str().unwrap()).unwrap();
     let read = |kind: &str| std::fs::read_to_string(format!("{}.{kind}", stem.display())).unwrap();
-    assert_eq!(saved.paths().len(), 3);
+    assert_eq!(saved.paths().len(), 4);
     assert!(saved.paths().iter().all(|p| p.is_file()));
     assert_eq!((read("svg"), read("csv")), (figure.svg(), figure.csv()));
+    assert_eq!(read("tex"), figure.latex("a name with spaces, v0.5"));
     let record = Record::load(format!("{}.json", stem.display())).unwrap();
     assert_eq!((record.seed, record.provenance.device.as_str()), (Some(Seed::new(42)), "cpu"));
     assert_eq!((&record.config["rate"], &record.config["note"]), (&0.1.into(), &"extra".into()));
@@ -660,7 +661,7 @@ fn save_writes_picture_numbers_and_record() {
     assert_eq!(record.config["figure"]["series"][0]["count"], 2);
     assert_eq!(record.config["figure"]["caption"], "A line");
     assert!(record.provenance.versions.contains_key("plotters"));
-    assert_eq!(std::fs::read_dir(stem.parent().unwrap()).unwrap().count(), 3, "no temporary file is left");
+    assert_eq!(std::fs::read_dir(stem.parent().unwrap()).unwrap().count(), 4, "no temporary file is left");
 }
 
 #[test]
@@ -696,12 +697,13 @@ fn a_full_disk_leaves_nothing_half_written_and_the_earlier_set_whole() {
     let folder = tempfile::tempdir().unwrap();
     let stem = folder.path().join("figure");
     small().save(stem.to_str().unwrap()).unwrap();
-    let read =
-        || ["svg", "csv", "json"].map(|kind| std::fs::read(format!("{}.{kind}", stem.display())).unwrap());
+    let read = || {
+        ["svg", "csv", "json", "tex"].map(|kind| std::fs::read(format!("{}.{kind}", stem.display())).unwrap())
+    };
     let before = read();
     in_child("full disk", folder.path(), &[]);
     assert_eq!(read(), before);
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 4);
 }
 
 #[cfg(unix)]
@@ -744,7 +746,7 @@ fn child() {
             let saved = small().save("bare").unwrap();
             let kinds: Vec<_> =
                 saved.paths().iter().map(|p| p.extension().unwrap().to_str().unwrap()).collect();
-            assert_eq!(kinds, ["svg", "csv", "json", "pdf", "png"]);
+            assert_eq!(kinds, ["svg", "csv", "json", "tex", "pdf", "png"]);
             assert!(saved.paths().iter().all(|p| p.is_file() && p.starts_with(folder.join("figures"))));
         }
         "export fails" => match small().save("bare") {
@@ -753,6 +755,20 @@ fn child() {
         },
         other => panic!("no part {other}"),
     }
+}
+
+#[test]
+fn latex_has_the_pdf_at_its_true_size_and_a_caption_with_the_seed() {
+    assert_eq!(
+        small().size(Size::Column).seed(Seed::new(7)).caption("50 % of θ₁ ≤ 1").latex("rate-1"),
+        "\\begin{figure}\n  \\centering\n  \\includegraphics{rate-1.pdf}\n  \
+         \\caption{50 \\% of $\\theta_{1}$ $\\le$ 1. Seed 7.}\n  \\label{fig:rate-1}\n\\end{figure}\n"
+    );
+    let wide = small().size(Size::TwoColumn).seed(Seed::new(7)).caption("Mean of seeds 1 to 5.").latex("w");
+    assert!(wide.contains("\\begin{figure*}") && wide.contains("\\caption{Mean of seeds 1 to 5.}"), "{wide}");
+    assert!(small().size(Size::Screen).latex("s").contains("\\includegraphics[width=\\textwidth]{s.pdf}"));
+    let bare = small().caption("").latex("bare");
+    assert!(!bare.contains("caption") && !bare.contains("label"), "{bare}");
 }
 
 #[test]
@@ -831,19 +847,54 @@ fn marks_are_dots_in_their_cells() {
     assert!(matches!(points.marks(&marked), Err(Error::Config { .. })));
 }
 
-/// The elements outside all frames, the root first, and those of each frame: its group, its animation, what it shows.
-fn parts_of(svg: &str) -> (Vec<Element>, Vec<Vec<Element>>) {
-    let mut outside = String::new();
-    let mut frames = Vec::new();
-    let mut rest = svg;
-    while let Some((before, more)) = rest.split_once("<g") {
-        let (inside, after) = more.split_once("</g>").expect("a group ends");
-        assert!(!inside.contains("<g"), "frames lie side by side");
-        outside.push_str(before);
-        frames.push(parse(&format!("<g{inside}")));
-        rest = after;
+/// An animation taken apart.
+struct Parts {
+    /// Group and animation, with the frame they belong to.
+    groups: Vec<(usize, Element, Element)>,
+    /// What is drawn, in order: by one frame, or by all of them.
+    pieces: Vec<(Option<usize>, Vec<Element>)>,
+}
+
+impl Parts {
+    fn of(svg: &str) -> Parts {
+        let (mut groups, mut pieces) = (Vec::new(), Vec::new());
+        let mut rest = svg;
+        while let Some((before, more)) = rest.split_once("<g") {
+            let (inside, after) = more.split_once("</g>").expect("a group ends");
+            assert!(!inside.contains("<g"), "groups lie side by side");
+            pieces.push((None, parse(before)));
+            let mut elements = parse(&format!("<g{inside}"));
+            let frame = elements[0].number("data-frame") as usize - 1;
+            let shown = elements.split_off(2);
+            groups.push((frame, elements.remove(0), elements.remove(0)));
+            pieces.push((Some(frame), shown));
+            rest = after;
+        }
+        pieces.push((None, parse(rest)));
+        Parts { groups, pieces }
     }
-    (parse(&(outside + rest)), frames)
+
+    fn number(&self) -> usize {
+        self.groups.iter().map(|(frame, ..)| frame + 1).max().unwrap_or(0)
+    }
+
+    fn elements(&self, keep: impl Fn(Option<usize>) -> bool) -> Vec<Element> {
+        self.pieces.iter().filter(|(frame, _)| keep(*frame)).flat_map(|(_, list)| list.clone()).collect()
+    }
+
+    /// What all frames show, the root first.
+    fn shared(&self) -> Vec<Element> {
+        self.elements(|frame| frame.is_none())
+    }
+
+    fn own(&self, i: usize) -> Vec<Element> {
+        self.elements(|frame| frame == Some(i))
+    }
+
+    /// The page while a frame is seen, the root first.
+    fn page(&self, i: usize) -> Vec<Element> {
+        self.elements(|frame| frame.is_none_or(|frame| frame == i))
+    }
 }
 
 /// What a discrete animation makes of its attribute at a part of its duration.
@@ -874,35 +925,106 @@ fn frames_take_turns_and_only_the_last_is_seen_where_nothing_moves() {
         [(2, 0.05, "0.1s"), (3, 0.1, "0.3s"), (7, 1.5, "10.5s"), (60, 60.0, "3600s")]
     {
         let svg = frames(&walk(n), seconds).unwrap().svg();
-        let (outside, turns) = parts_of(&svg);
-        assert_eq!((turns.len(), count(&svg, "<animate")), (n, n));
-        assert!(outside.iter().all(|e| e.get("visibility").is_none()));
-        for (i, frame) in turns.iter().enumerate() {
+        let parts = Parts::of(&svg);
+        assert_eq!((parts.number(), count(&svg, "<animate")), (n, parts.groups.len()));
+        for (i, group, turn) in &parts.groups {
             let still = if i + 1 == n { "visible" } else { "hidden" };
-            assert_eq!(frame[0].get("visibility"), Some(still), "frame {i} of {n}");
-            assert_eq!(frame[1].name, "animate");
+            assert_eq!(group.get("visibility"), Some(still), "frame {i} of {n}");
+            assert_eq!(turn.name, "animate");
             for (key, value) in [
                 ("attributeName", "visibility"),
                 ("calcMode", "discrete"),
                 ("repeatCount", "indefinite"),
                 ("dur", duration),
             ] {
-                assert_eq!(frame[1].get(key), Some(value));
+                assert_eq!(turn.get(key), Some(value));
             }
-            // A part with a visibility of its own would be seen in every frame.
-            assert!(frame[2..].iter().all(|e| e.get("visibility").is_none() && e.name != "animate"));
-            assert!(frame.iter().any(|e| e.text == format!("({} of {n}) step {i}", i + 1)));
         }
-        // In the middle of a turn, and at the very moment of every change.
+        for i in 0..n {
+            // A part with a visibility of its own would be seen in every frame.
+            assert!(parts.page(i).iter().all(|e| e.get("visibility").is_none() && e.name != "animate"));
+            assert!(parts.own(i).iter().any(|e| e.text == format!("({} of {n}) step {i}", i + 1)));
+        }
+        // In the middle of a turn, and at the very moment of every change, all groups of one frame are seen.
         let seen = |part: f64| -> Vec<usize> {
-            (0..n).filter(|i| animated(&turns[*i][1], part) == "visible").collect()
+            let seen = parts.groups.iter().filter(|(.., turn)| animated(turn, part) == "visible");
+            seen.map(|(i, ..)| *i).collect()
         };
-        for (i, frame) in turns.iter().enumerate() {
-            assert_eq!(seen((i as f64 + 0.5) / n as f64), [i]);
-            let changes = frame[1].get("keyTimes").unwrap().split(';');
-            assert!(changes.map(|t| seen(t.parse().unwrap()).len()).all(|seen| seen == 1));
+        let of = |i: usize| vec![i; parts.groups.iter().filter(|(frame, ..)| *frame == i).count()];
+        for (i, _, turn) in &parts.groups {
+            assert_eq!(seen((*i as f64 + 0.5) / n as f64), of(*i));
+            for change in turn.get("keyTimes").unwrap().split(';').map(|t| seen(t.parse().unwrap())) {
+                assert_eq!(change, of(change[0]));
+            }
         }
     }
+}
+
+#[test]
+fn a_group_of_titles_tells_the_caption_and_where_the_titles_end() {
+    let list: Vec<Figure> = (0..3).map(|i| small().caption(&format!("step {i} < \"3\" & more"))).collect();
+    let parts = Parts::of(&frames(&list, 1.0).unwrap().svg());
+    for i in 0..3 {
+        let titles =
+            parts.groups.iter().filter(|(frame, group, _)| *frame == i && group.get("aria-label").is_some());
+        let titles: Vec<&Element> = titles.map(|(_, group, _)| group).collect();
+        assert_eq!(titles.len(), 1);
+        assert_eq!(titles[0].get("aria-label"), Some(format!("step {i} < \"3\" & more").as_str()));
+        let end = titles[0].number("data-height");
+        let above = |e: &&Element| !e.name.starts_with("svg") && e.name != "rect" && e.bounds()[1] < end;
+        let page = parts.page(i);
+        let high: Vec<&Element> = page.iter().filter(above).collect();
+        assert!(!high.is_empty() && high.iter().all(|e| e.text.contains(" of 3)")), "{high:?}");
+    }
+}
+
+#[test]
+fn what_all_frames_show_is_kept_once_and_every_frame_is_drawn_in_its_order() {
+    // Two panels: a field under a path that grows, and curves of which one moves under another that stays.
+    let x = line(40, 0.0, 6.0);
+    let frame = |i: usize| {
+        let path = line(i + 1, 0.1, 0.1 + 0.1 * i as f64);
+        let below = field(|x, y| x * y, (0.0, 1.0), (0.0, 1.0)).unwrap().levels(&[0.2, 0.5]).unwrap();
+        let below = below.points(&[Points::new("path", &path, &path).joined()]).unwrap();
+        let wave: Vec<f64> = x.iter().map(|x| (x + i as f64).sin()).collect();
+        let lines = [Curve::new("moves", &x, &wave), Curve::new("stays", &x, &[0.5; 40]).target()];
+        let lines = curves(&lines).unwrap().y_range(-1.0, 1.0).unwrap();
+        grid(&[below, lines], 2).unwrap().caption("one line")
+    };
+    let list: Vec<Figure> = (0..6).map(frame).collect();
+    let svg = frames(&list, 0.5).unwrap().svg();
+    let parts = Parts::of(&svg);
+    for (i, alone) in list.iter().enumerate() {
+        // Six times the same frame: all but the titles is shared, in the order in which it was drawn.
+        let same = Parts::of(&frames(&vec![alone.clone(); 6], 0.5).unwrap().svg());
+        assert_eq!(same.groups.len(), 6);
+        let body = |parts: &Parts| {
+            let page = parts.page(i).into_iter().filter(|e| !e.text.contains(" of 6)"));
+            page.skip(1).collect::<Vec<_>>()
+        };
+        assert_eq!(body(&parts), body(&same), "frame {i}");
+        assert!(parts.own(i).len() > 3, "frame {i} has its path, its wave and its title");
+    }
+    assert_eq!(count(&svg, "<image"), 1);
+    let [one, two] = [&list[..2], &list[..]].map(|list| frames(list, 0.5).unwrap().svg().len());
+    assert!(two < one + one / 2, "{one} bytes for two frames, {two} for six");
+}
+
+#[test]
+fn short_pieces_between_moving_ones_do_not_multiply_the_groups() {
+    // Every second point moves, so what stays lies in between; to share it would cost more than it saves.
+    let frame = |i: usize| {
+        let x: Vec<f64> =
+            (0..60).map(|k| f64::from(k) + if k % 2 == 0 { 0.1 * i as f64 } else { 0.0 }).collect();
+        scatter(&[Points::new("p", &x, &x)])
+            .unwrap()
+            .x_range(-1.0, 61.0)
+            .unwrap()
+            .y_range(-1.0, 61.0)
+            .unwrap()
+    };
+    let parts = Parts::of(&frames(&(0..4).map(frame).collect::<Vec<_>>(), 1.0).unwrap().svg());
+    assert!(parts.groups.len() <= 3 * 4, "{} groups", parts.groups.len());
 }
 
 #[test]
@@ -930,18 +1052,17 @@ fn every_frame_is_legible_and_inside_the_page() {
     list.extend([tree(&branch).unwrap(), list[0].clone().caption(&long)]);
     let figure = frames(&list, 0.5).unwrap().caption(&long);
     for size in SIZES {
-        let (outside, turns) = parts_of(&figure.clone().size(size).svg());
-        assert_eq!(turns.len(), list.len());
-        for (i, turn) in turns.into_iter().enumerate() {
-            let shown = turn.into_iter().skip(2);
-            let page: Vec<Element> = outside.iter().cloned().chain(shown).collect();
-            assert!(page.len() > outside.len() + 3, "frame {i} shows something");
-            assert_clear(&page, &format!("{size:?}, frame {i}"));
+        let parts = Parts::of(&figure.clone().size(size).svg());
+        assert_eq!(parts.number(), list.len());
+        for i in 0..list.len() {
+            assert!(parts.own(i).len() > 3, "frame {i} shows something");
+            assert_clear(&parts.page(i), &format!("{size:?}, frame {i}"));
         }
-        // Beyond the frames there are only the page and its caption.
-        let below = outside.iter().filter(|e| e.name == "text").count();
+        // What so different frames share is the page and its caption.
+        let shared = parts.shared();
+        let below = shared.iter().filter(|e| e.name == "text").count();
         assert_eq!(below > 0, size == Size::Screen);
-        assert!(outside.iter().all(|e| ["svg", "rect", "text"].contains(&e.name.as_str())));
+        assert!(shared.iter().all(|e| ["svg", "rect", "text"].contains(&e.name.as_str())));
     }
 }
 
@@ -968,18 +1089,17 @@ fn frames_have_the_size_of_the_largest() {
 #[test]
 fn frames_on_the_same_ranges_keep_their_axes_in_place() {
     // Of the first curves one ends far from the right side, so a legend names those of all frames.
-    let (_, turns) = parts_of(&frames(&walk(5), 0.2).unwrap().svg());
-    let axes = |turn: &Vec<Element>| -> Vec<Vec<(f64, f64)>> {
-        let ink = turn.iter().filter(|e| e.name == "polyline" && e.get("stroke") == Some("#262626"));
-        ink.map(Element::points).collect()
+    let parts = Parts::of(&frames(&walk(5), 0.2).unwrap().svg());
+    let axes = |list: &[Element]| {
+        list.iter().filter(|e| e.name == "polyline" && e.get("stroke") == Some("#262626")).count()
     };
-    assert!(axes(&turns[0]).len() > 8, "two axes and their ticks");
-    assert!(turns.iter().all(|turn| axes(turn) == axes(&turns[0])));
+    assert!(axes(&parts.shared()) > 8, "two axes and their ticks");
+    assert!((0..5).all(|i| axes(&parts.own(i)) == 0));
     let alone =
         curves(&[Curve::new("wave", &[0.0, 8.0], &[0.0, 1.0]), Curve::new("b", &[0.0, 8.0], &[1.0, 0.0])]);
     let both = vec![alone.unwrap(); 2];
     let place =
-        |svg: &str| parts_of(svg).1[0].iter().find(|e| e.text == "wave").map(Element::bounds).unwrap();
+        |svg: &str| Parts::of(svg).page(0).iter().find(|e| e.text == "wave").map(Element::bounds).unwrap();
     let [at_end, in_legend] = [&both, &walk(2)].map(|list| place(&frames(list, 1.0).unwrap().svg())[0]);
     assert!(at_end > 6000.0 && in_legend < 1000.0, "names at the ends if all frames allow it");
 }
@@ -987,12 +1107,12 @@ fn frames_on_the_same_ranges_keep_their_axes_in_place() {
 #[test]
 fn raster_images_belong_to_their_frame() {
     let field = |a: f64| field(move |x, y| a * x + y, (0.0, 1.0), (0.0, 1.0)).unwrap();
-    let (outside, turns) = parts_of(&frames(&[field(1.0), field(-1.0)], 1.0).unwrap().svg());
+    let parts = Parts::of(&frames(&[field(1.0), field(-1.0)], 1.0).unwrap().svg());
     let rasters = |list: &[Element]| -> Vec<String> {
         list.iter().filter(|e| e.name == "image").map(|e| e.get("href").unwrap().to_string()).collect()
     };
-    assert!(rasters(&outside).is_empty());
-    let [first, second] = [0, 1].map(|i| rasters(&turns[i]));
+    assert!(rasters(&parts.shared()).is_empty());
+    let [first, second] = [0, 1].map(|i| rasters(&parts.own(i)));
     assert!(first.len() == 1 && second.len() == 1 && first != second);
 }
 

@@ -1,7 +1,9 @@
 //! Losses against their formulas and finite differences, also where exponentials overflow.
 
 use lastlayer::error::Error;
-use lastlayer::loss::{bce_logits, bce_logits_each, cross_entropy, log_softmax, soft_cross_entropy, squared};
+use lastlayer::loss::{
+    bce_logits, bce_logits_each, cross_entropy, log_softmax, one_hot, soft_cross_entropy, squared,
+};
 use lastlayer::prelude::{DType, Device, Result, Tensor, Var};
 use lastlayer::seed::Seed;
 
@@ -107,4 +109,19 @@ fn labels_that_do_not_fit_are_refused() {
     let floats = Tensor::new(&[0f64, 1.0, 2.0, 0.0], &CPU).unwrap();
     assert!(matches!(cross_entropy(&s, &floats), Err(Error::Config { .. })));
     assert!(cross_entropy(&s, &Tensor::new(&[0u32, 1, 2, 3], &CPU).unwrap()).is_err());
+}
+
+#[test]
+fn one_hot_has_a_one_per_row_and_refuses_what_is_no_class() {
+    let hot = |y: &Tensor| one_hot(y, 3, DType::F64);
+    for dtype in [DType::U8, DType::U32, DType::I64] {
+        let y = Tensor::new(&[2u32, 0, 1], &CPU).unwrap().to_dtype(dtype).unwrap();
+        assert_eq!(numbers(&hot(&y).unwrap()), [0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
+    }
+    for wrong in [&[0i64, 3][..], &[0, -1], &[3]] {
+        let error = hot(&Tensor::new(wrong, &CPU).unwrap()).unwrap_err();
+        assert!(matches!(error, Error::Config { .. }), "{error}");
+    }
+    assert!(matches!(hot(&Tensor::new(&[0f64, 1.0], &CPU).unwrap()), Err(Error::Config { .. })));
+    assert!(matches!(hot(&Tensor::new(&[[0u32, 1]], &CPU).unwrap()), Err(Error::Shape { .. })));
 }

@@ -344,15 +344,12 @@ fn a_predictor_decides_and_comes_back() {
     let single = SplitNet::new(mlp(&[5, 8]).unwrap(), 1, SEED, &CPU).unwrap();
     let s = numbers(&single.scores_of(&data).unwrap());
     let threshold = s[7];
-    let predictor = Predictor::new(single.clone(), Decision::Threshold(threshold), ["no", "yes"]).unwrap();
+    let predictor = Predictor::new(&single, Decision::Threshold(threshold), ["no", "yes"]).unwrap();
     predictor.save(&path).unwrap();
     let back = Predictor::load(&path, &CPU).unwrap();
     for extreme in [f64::INFINITY, f64::NEG_INFINITY, 1e-310, 0.1 + 0.2] {
         let other = folder.path().join("extreme.safetensors");
-        Predictor::new(single.clone(), Decision::Threshold(extreme), ["no", "yes"])
-            .unwrap()
-            .save(&other)
-            .unwrap();
+        Predictor::new(&single, Decision::Threshold(extreme), ["no", "yes"]).unwrap().save(&other).unwrap();
         assert_eq!(Predictor::load(&other, &CPU).unwrap().decision, Decision::Threshold(extreme));
     }
     let spoiled = (&x * f64::NAN).unwrap();
@@ -366,26 +363,26 @@ fn a_predictor_decides_and_comes_back() {
     );
     let three = SplitNet::new(mlp(&[5, 8]).unwrap(), 3, SEED, &CPU).unwrap();
     let rows: Vec<Vec<f32>> = three.scores_of(&data).unwrap().to_vec2().unwrap();
-    let largest = Predictor::new(three.clone(), Decision::Largest, ["a", "b", "c"]).unwrap();
+    let largest = Predictor::new(&three, Decision::Largest, ["a", "b", "c"]).unwrap();
     for (answer, row) in largest.predict(&x).unwrap().to_vec1::<u32>().unwrap().into_iter().zip(&rows) {
         assert!(row.iter().all(|s| *s <= row[answer as usize]));
     }
-    let each = Predictor::new(three.clone(), Decision::Each(vec![0.0, 0.1, -0.1]), ["a", "b", "c"]).unwrap();
+    let each = Predictor::new(&three, Decision::Each(vec![0.0, 0.1, -0.1]), ["a", "b", "c"]).unwrap();
     for (answer, row) in each.predict(&x).unwrap().to_vec2::<u8>().unwrap().into_iter().zip(&rows) {
         assert!(
             answer.iter().zip(row).zip([0.0, 0.1, -0.1]).all(|((a, s), t)| (*a == 1) == (f64::from(*s) > t))
         );
     }
     for wrong in [
-        Predictor::new(three.clone(), Decision::Threshold(0.0), ["a", "b"]),
-        Predictor::new(single.clone(), Decision::Largest, ["a"]),
-        Predictor::new(three.clone(), Decision::Each(vec![0.0]), ["a"]),
-        Predictor::new(three, Decision::Largest, ["a", "b"]),
+        Predictor::new(&three, Decision::Threshold(0.0), ["a", "b"]),
+        Predictor::new(&single, Decision::Largest, ["a"]),
+        Predictor::new(&three, Decision::Each(vec![0.0]), ["a"]),
+        Predictor::new(&three, Decision::Largest, ["a", "b"]),
     ] {
         assert!(matches!(wrong, Err(Error::Shape { .. })));
     }
     assert!(matches!(
-        Predictor::new(single.clone(), Decision::Threshold(f64::NAN), ["a", "b"]),
+        Predictor::new(&single, Decision::Threshold(f64::NAN), ["a", "b"]),
         Err(Error::Config { .. })
     ));
     single.save(&path).unwrap();
@@ -442,4 +439,24 @@ fn plans_that_cannot_be_are_refused() {
     assert!(
         net.forward(&input(&[4, 5], 1), Pass::Eval).unwrap_err().to_string().contains("build the network")
     );
+}
+
+#[test]
+fn a_head_alone_reads_the_feature_set_as_the_network_reads_inputs() {
+    let net = SplitNet::new(mlp(&[5, 4]).unwrap(), 2, SEED, &CPU).unwrap();
+    let y = Tensor::new(vec![0u32, 1, 1], &CPU).unwrap();
+    let data =
+        Dataset::new("rows", input(&[3, 5], 1).to_dtype(DType::F32).unwrap(), y, ["no", "yes"]).unwrap();
+    let (features, alone) = (net.feature_set(&data).unwrap(), net.head_alone().unwrap());
+    assert_eq!(features.x.dims(), [3, 4]);
+    assert_eq!(features.labels().unwrap(), data.labels().unwrap());
+    assert_eq!(numbers(&alone.scores_of(&features).unwrap()), numbers(&net.scores_of(&data).unwrap()));
+    // The parameters are shared: what one learns the other knows.
+    let weight = &alone.last()[0];
+    weight.set(&weight.zeros_like().unwrap()).unwrap();
+    assert!(numbers(&net.last()[0]).iter().all(|w| *w == 0.0));
+    assert!(alone.bottom().is_empty());
+    let bare = SplitNet::with_head(mlp(&[5, 4]).unwrap(), Vec::new(), SEED, DType::F32, &CPU).unwrap();
+    assert!(matches!(bare.head_alone(), Err(Error::Config { .. })));
+    assert!(net.feature_set(&features).is_err(), "features are no inputs");
 }

@@ -4,7 +4,7 @@ use lastlayer::ndarray::arr2;
 use lastlayer::prelude::*;
 
 fn read(values: impl Numbers) -> (Vec<f64>, Vec<usize>) {
-    (values.numbers().unwrap().into_owned(), values.dims())
+    (values.numbers().unwrap().into_owned(), values.sizes())
 }
 
 #[test]
@@ -33,6 +33,7 @@ fn matrices_read_by_rows_whatever_their_layout() -> Result<()> {
     assert_eq!(read(m.column(1)), (vec![2.0, 5.0], vec![2]));
     let t = Tensor::new(&[[1f32, 2.0, 3.0], [4.0, 5.0, 6.0]], &Device::Cpu)?;
     assert_eq!(read(t.t()?), transposed);
+    assert_eq!(read(Var::from_tensor(&t.t()?)?), transposed);
     for dtype in [DType::U8, DType::U32, DType::I64, DType::F16, DType::F32, DType::F64] {
         assert_eq!(read(t.to_dtype(dtype)?), (vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0], vec![2, 3]), "{dtype:?}");
     }

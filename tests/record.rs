@@ -43,12 +43,12 @@ fn lists_round_trip_and_values_are_found_by_name() -> Result<()> {
 }
 
 #[test]
-fn load_dir_gathers_runs_in_order_with_all_columns() -> Result<()> {
+fn table_of_gathers_runs_in_order_with_all_columns() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     sample("b", 0.2).result("extra", "x").save(folder.path())?;
     sample("a", 0.1).save(folder.path())?;
     fs::write(folder.path().join("notes.txt"), "ignored").unwrap();
-    let table = Record::load_dir(folder.path())?;
+    let table = Record::table_of(&Record::load_all(folder.path())?)?;
     assert_eq!(table.columns(), ["name", "seed", "epochs", "error", "extra", "seconds"]);
     assert_eq!(table.rows()[0][0], Cell::from("a"));
     assert_eq!(table.rows()[0][4], Cell::Empty);
@@ -74,7 +74,7 @@ fn damaged_and_missing_records_say_what_to_do() {
     assert!(matches!(error, Error::Data { line: Some(2), .. }), "{error:?}");
     assert!(error.to_string().contains("delete it and run the study again"));
     assert!(matches!(Record::load(folder.path().join("none.json")), Err(Error::Io { .. })));
-    assert!(matches!(Record::load_dir(folder.path().join("none")), Err(Error::Io { .. })));
+    assert!(matches!(Record::load_all(folder.path().join("none")), Err(Error::Io { .. })));
 }
 
 #[test]

@@ -42,11 +42,67 @@ fn markdown_has_a_rule_and_escapes_bars() {
 #[test]
 fn latex_is_booktabs_and_escapes_commands() {
     let text = sample().latex();
-    assert!(
-        text.contains("\\begin{tabular}{lrr}") && text.contains("\\toprule") && text.contains("\\bottomrule")
-    );
+    assert!(text.contains("\\begin{tabular}{@{}lrr@{}}") && text.contains("\\toprule"), "{text}");
     assert!(text.contains("ours \\& $<$theirs$>$ & 0.1235 $\\pm$ 0.0067 & 10 \\\\"), "{text}");
     assert!(text.contains("FNR at 5 \\%"));
+    let caption = text.find("\\caption{Mean and 95 \\% interval over 5 seeds}").unwrap();
+    assert!(caption < text.find("\\begin{tabular}").unwrap(), "a table has its caption above it");
+    assert!(!text.contains("\\label"));
+}
+
+/// The only cell of a table in LaTeX.
+fn latex_of(cell: impl Into<Cell>) -> String {
+    let text = Table::new(&["x"]).row(vec![cell.into()]).unwrap().latex();
+    let row = text.lines().skip_while(|line| !line.contains("midrule")).nth(1).unwrap();
+    row.trim().trim_end_matches(" \\\\").to_string()
+}
+
+#[test]
+fn latex_escapes_what_it_would_read_as_a_command() {
+    assert_eq!(latex_of("50 % of a_b & c#d {e} $"), "50 \\% of a\\_b \\& c\\#d \\{e\\} \\$");
+    assert_eq!(latex_of("a\\b~c^d\ne"), "a\\textbackslash{}b\\textasciitilde{}c\\textasciicircum{}d e");
+    assert_eq!(latex_of("[1, 2]"), "{}[1, 2]");
+    assert_eq!(latex_of("5\u{a0}% – “so”"), "5~\\% -- ``so''");
+    assert_eq!(latex_of("Zürich"), "Zürich");
+}
+
+#[test]
+fn latex_sets_symbols_in_mathematics_and_neighbours_share_it() {
+    assert_eq!(latex_of("1 ± 2, a < b | c"), "1 $\\pm$ 2, a $<$ b $|$ c");
+    assert_eq!(
+        latex_of("θ₁₂ and x², 10⁻³, √(ηt)"),
+        "$\\theta_{12}$ and x$^{2}$, 10$^{-3}$, $\\surd$($\\eta$t)"
+    );
+    let letters: String = ('α'..='ω').collect();
+    assert_eq!(
+        latex_of(letters),
+        "$\\alpha\\beta\\gamma\\delta\\varepsilon\\zeta\\eta\\theta\\iota\\kappa\\lambda\\mu\\nu\\xi\\mathrm{o}\\pi\\rho\
+         \\varsigma\\sigma\\tau\\upsilon\\varphi\\chi\\psi\\omega$"
+    );
+    assert_eq!(
+        latex_of("ΓΔΘΛΞΠΣΥΦΨΩ"),
+        "$\\Gamma\\Delta\\Theta\\Lambda\\Xi\\Pi\\Sigma\\Upsilon\\Phi\\Psi\\Omega$"
+    );
+    assert_eq!(latex_of("ΑΡΤΧµ"), "$\\mathrm{A}\\mathrm{P}\\mathrm{T}\\mathrm{X}\\mu$");
+}
+
+#[test]
+fn latex_numbers_have_true_minus_signs_and_powers_of_ten() {
+    assert_eq!(latex_of(Cell::Range { value: -1.4, low: -2.0, high: 0.8 }), "$-$1.4 [$-$2.0, 0.8]");
+    assert_eq!(latex_of(2.8724e-9), "2.872$\\times10^{-9}$");
+    assert_eq!(latex_of(-1.5e12), "$-$1.500$\\times10^{12}$");
+    assert_eq!(latex_of(f64::NAN), "NaN");
+    assert_eq!(latex_of("1e-3 as words"), "1e-3 as words");
+}
+
+#[test]
+fn latex_breaks_long_names_and_gives_wide_tables_both_columns() {
+    let narrow = Table::new(&["tr S_W / tr S_B, test"]).row(vec![0.5]).unwrap().latex();
+    assert!(narrow.contains("\\begin{tabular}[b]{@{}r@{}}"), "{narrow}");
+    assert!(narrow.starts_with("\\begin{table}\n") && narrow.ends_with("\\end{table}\n"), "{narrow}");
+    let names: Vec<String> = (0..9).map(|j| format!("column {j}")).collect();
+    let wide = Table::new(&names).row(vec![(51.66, 0.81); 9]).unwrap().latex();
+    assert!(wide.starts_with("\\begin{table*}\n") && wide.ends_with("\\end{table*}\n"), "{wide}");
 }
 
 #[test]
@@ -58,6 +114,13 @@ fn csv_keeps_every_digit_and_splits_intervals() {
     let third = 1.0 / 3.0;
     let csv = Table::new(&["x"]).row(vec![third]).unwrap().csv();
     assert_eq!(csv.lines().nth(1).unwrap().parse::<f64>().unwrap(), third);
+}
+
+#[test]
+fn every_kind_of_number_is_a_cell() {
+    // A bare literal is an i32; what candle gives is often f32 or u32.
+    assert_eq!([Cell::from(-3), Cell::from(3u32)], [Cell::Integer(-3), Cell::Integer(3)]);
+    assert_eq!([Cell::from(0.5f32), Cell::from(0.5)], [Cell::Number(0.5), Cell::Number(0.5)]);
 }
 
 #[test]
@@ -80,6 +143,8 @@ fn save_writes_three_files_and_takes_names_with_spaces() -> Result<()> {
     let names: Vec<_> = saved.paths().iter().map(|p| p.file_name().unwrap().to_str().unwrap()).collect();
     assert_eq!(names, ["my table v1.2.md", "my table v1.2.tex", "my table v1.2.csv"]);
     assert!(saved.paths().iter().all(|p| p.exists()));
+    let tex = std::fs::read_to_string(&saved.paths()[1]).unwrap();
+    assert!(tex.contains("\\label{tab:my-table-v1.2}"), "{tex}");
     Ok(())
 }
 

@@ -466,7 +466,7 @@ fn a_job_runs_beside_and_can_be_stopped_and_joined() {
             inner(b)
         }
     };
-    let job = trainer().checkpoints(folder.path(), 1).spawn(net.clone(), data.clone(), slow).unwrap();
+    let job = trainer().checkpoints(folder.path(), 1).spawn(&net, &data, slow).unwrap();
     while job.poll().0 < 3 && !job.ended() {
         std::thread::yield_now();
     }
@@ -474,23 +474,23 @@ fn a_job_runs_beside_and_can_be_stopped_and_joined() {
     let stopped = job.join().unwrap();
     assert!(stopped.stopped == Stopped::Asked && stopped.steps >= 3, "{stopped:?}");
     config(job.join(), "one call of join");
-    let rest = trainer().checkpoints(folder.path(), 1).spawn(net.clone(), data.clone(), step(&net)).unwrap();
+    let rest = trainer().checkpoints(folder.path(), 1).spawn(&net, &data, step(&net)).unwrap();
     assert_eq!(rest.join().unwrap().stopped, Stopped::Finished);
     assert!(rest.ended());
     assert_eq!(state(&net), state(&whole));
-    config(Trainer::adam(0.0).spawn(net.clone(), data.clone(), step(&net)).map(|_| ()), "learning rate");
+    config(Trainer::adam(0.0).spawn(&net, &data, step(&net)).map(|_| ()), "learning rate");
     // A job that nobody holds any more ends.
     let alive = std::sync::Arc::new(());
     let inside = alive.clone();
     let mut inner = step(&net);
-    drop(trainer().epochs(100_000).spawn(net.clone(), data.clone(), move |b| {
+    drop(trainer().epochs(100_000).spawn(&net, &data, move |b| {
         let _ = &inside;
         inner(b)
     }));
     while std::sync::Arc::strong_count(&alive) > 1 {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    let failing = trainer().spawn(net.clone(), data, |_| Err(Error::config("mine", "bad", "good"))).unwrap();
+    let failing = trainer().spawn(&net, &data, |_| Err(Error::config("mine", "bad", "good"))).unwrap();
     config(failing.join(), "mine");
 }
 
@@ -535,7 +535,7 @@ fn a_validated_job_keeps_its_best_epoch() {
     };
     let trainer = Trainer::adam(0.01).epochs(3).batch(50).silent();
     let expected = trainer.fit_validated(&here, &data, step(&here), count()).unwrap();
-    let job = trainer.spawn_validated(beside.clone(), data.clone(), step(&beside), count()).unwrap();
+    let job = trainer.spawn_validated(&beside, &data, step(&beside), count()).unwrap();
     assert_eq!(job.join().unwrap().best, expected.best);
     assert_eq!(expected.best, Some((2, 0.9)));
     assert_eq!(state(&beside), state(&here));

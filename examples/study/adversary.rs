@@ -236,8 +236,7 @@ fn cached(seed: Seed) -> Result<[Dataset; 2]> {
     let all = Adversary::new(plan, &train, &names, &[], Contest::default(), seed, &Device::Cpu)?;
     Trainer::adam(1e-3).epochs(8).batch(128).seed(seed).silent().fit(&all, &train, |b| all.step(b))?;
     let net = all.net();
-    let features = |data: &Dataset| Ok::<_, Error>(Dataset { x: net.features_of(data)?, ..data.clone() });
-    Ok([features(&train)?, features(&validation)?])
+    Ok([net.feature_set(&train)?, net.feature_set(&validation)?])
 }
 
 /// Negative transfer between all sixteen attributes, naive and corrected, and label correlation against it.

@@ -15,7 +15,7 @@ const RATE: f64 = 1e-3;
 const WEIGHT: f64 = 1.0;
 
 /// Critters in 16 by 16 pixels, drawn anew for each seed, centred on the training images.
-fn critters(preset: Preset, seed: Seed) -> Result<Parts> {
+pub fn critters(preset: Preset, seed: Seed) -> Result<Parts> {
     let critters = Critters::new(preset, seed.named("critters"));
     let part = |part, n| critters.part(part, n, &Device::Cpu)?.pooled(2);
     let (train, validation, test) =
@@ -77,7 +77,7 @@ fn train(name: &str, rate: f64, data: &Dataset, seed: Seed) -> Result<(SplitNet,
         None => trainer.fit(&net, data, |b| {
             let s = net.forward(&b.x, b.pass())?;
             Ok(Step::new(match name {
-                "squared" => (squared(&s, &foca::one_hot(&b.y, data.k(), s.dtype())?)? * data.k() as f64)?,
+                "squared" => (squared(&s, &one_hot(&b.y, data.k(), s.dtype())?)? * data.k() as f64)?,
                 _ => cross_entropy(&s, &b.y)?,
             }))
         })?,
@@ -271,7 +271,7 @@ pub fn toy(words: &[String]) -> Result<Option<Record>> {
                 return strangers.step(&net, b);
             }
             let s = net.forward(&b.x, b.pass())?;
-            Ok(Step::new((squared(&s, &foca::one_hot(&b.y, 2, s.dtype())?)? * 2.0)?))
+            Ok(Step::new((squared(&s, &one_hot(&b.y, 2, s.dtype())?)? * 2.0)?))
         })?;
         let features = Features::of(&net, &data)?;
         let head = WeakFit::RidgeSum(1.0).fit(&features)?.head;

@@ -6,6 +6,7 @@ mod foca;
 mod intersection;
 mod lp;
 mod rate;
+mod together;
 
 use lastlayer::distribution::{irwin_hall_cdf, normal_cdf, normal_quantile};
 use lastlayer::prelude::*;
@@ -41,11 +42,14 @@ fn main() -> Result<()> {
         ("intersection-variants", words) => intersection::variants(words)?,
         ("intersection-animals", []) => Some(intersection::animals()?),
         ("lp-growth", []) => Some(lp::growth()?),
+        ("together-head", words) => together::head(words)?,
+        ("together-ranking", words) => together::ranking(words)?,
+        ("together-reader", words) => together::reader(words)?,
         _ => {
             let rows = "measures, critters, networks, rate-features, lp-growth, intersection-animals; and in parts: \
                         rate-gaussians, rate-critters, rate-adult, lp-imbalance, lp-classes, lp-f, foca-toy, foca-rates, \
                         foca-critters, adversary-pair, adversary-search, intersection-critters, intersection-grid, \
-                        intersection-share, intersection-variants";
+                        intersection-share, intersection-variants, together-head, together-ranking, together-reader";
             return Err(Error::config("row", arguments.join(" "), rows));
         }
     };

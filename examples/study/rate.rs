@@ -312,8 +312,8 @@ pub fn critters(words: &[String]) -> Result<Option<Record>> {
         // The surrogate is as sharp as the scores are spread.
         let sharpness = 2.0 / deviation(&base.scores_of(&train)?.numbers()?);
         // A frozen backbone is run once.
-        let frozen = |data: &Dataset| Ok::<_, Error>(Dataset { x: base.features_of(data)?, ..data.clone() });
-        let [seen, chosen, unseen] = [frozen(&train)?, frozen(&validation)?, frozen(&test)?];
+        let [seen, chosen, unseen] =
+            [base.feature_set(&train)?, base.feature_set(&validation)?, base.feature_set(&test)?];
         for percent in all {
             let fpr = f64::from(percent) / 100.0;
             for name in ["ico", "m2_adaptive"] {
@@ -321,10 +321,7 @@ pub fn critters(words: &[String]) -> Result<Option<Record>> {
                 tune(&net, method(name)?, fpr, sharpness, &train)?;
                 judge(name, &[percent], &net, [&validation, &test])?;
             }
-            let none =
-                Plan { input: base.phi.output().to_vec(), layers: Vec::new(), init: Default::default() };
-            let phi = lastlayer::model::Net::new(none, run.seed, DType::F32, &device)?;
-            let net = SplitNet { phi, head: base.head.copy()? };
+            let net = base.head_alone()?.copy()?;
             tune(&net, Method::LastLayer, fpr, sharpness, &seen)?;
             judge("last", &[percent], &net, [&chosen, &unseen])?;
         }
@@ -396,9 +393,8 @@ impl Linear {
 
 /// Trains one of the methods with its parameter: the slack of a game, or the false positive rate to hold.
 fn adult_fit(method: &str, parameter: f64, data: &Dataset, seed: Seed) -> Result<Linear> {
-    let phi = Plan { input: vec![data.x.dim(1)?], layers: Vec::new(), init: Default::default() };
     let head = vec![(String::new(), Layer::Linear { width: 1, bias: false })];
-    let net = SplitNet::with_head(phi, head, seed, DType::F32, data.x.device())?;
+    let net = SplitNet::with_head(zoo::identity(&[data.d()]), head, seed, DType::F32, data.x.device())?;
     let trainer = Trainer::adam(0.01)
         .batch(1024)
         .epochs(40)

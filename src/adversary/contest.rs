@@ -16,6 +16,23 @@ use crate::seed::Seed;
 use crate::train::{Batch, Group, Step, Trainable, named};
 
 /// What rival attributes do to the features of one's own.
+///
+/// Book: `adversary/game.md#eq-adv-game-logit`, `#eq-adv-game-flipped`, `#eq-adv-game-linear`, `#eq-adv-game-clipped`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = Gaussians::a().sample(40, Seed::new(1), &Device::Cpu)?;
+/// let signs = data.x.narrow(1, 0, 3)?.gt(0.0)?.to_dtype(DType::F32)?;
+/// let data = data.with_attributes(signs, ["a", "b", "c"])?;
+/// let among = |loss, rivals: &[&str]| {
+///     let contest = Contest { loss, ..Contest::default() };
+///     Adversary::new(zoo::mlp(&[6, 4])?, &data, &["a"], rivals, contest, Seed::new(1), &Device::Cpu)
+/// };
+/// assert!(among(AdvLoss::Reverse, &["b", "c"]).is_ok());
+/// assert!(among(AdvLoss::WassersteinLinear, &["b", "c"]).is_err()); // takes one rival
+/// assert!(among(AdvLoss::None, &["b"]).is_err()); // nothing would be done with it
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum AdvLoss {
     /// Nothing: there are none.
@@ -34,6 +51,17 @@ pub enum AdvLoss {
 }
 
 /// Settings of a contest between attributes.
+///
+/// Book: `adversary/game.md#eq-adv-game-spiral`, `#eq-adv-game-ridge`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let contest = Contest { loss: AdvLoss::Reverse, strength: 0.3, ..Contest::default() };
+/// assert_eq!(contest.strength_at(0.0), 0.3);
+/// let gentle = Contest { warm_up: true, ..contest };
+/// assert_eq!(gentle.strength_at(0.0), 0.0);
+/// assert!((gentle.strength_at(1.0) - 0.3).abs() < 1e-4);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Contest {
     pub loss: AdvLoss,
@@ -61,6 +89,26 @@ impl Default for Contest {
 /// Each head is drawn from the seed and the name of its attribute alone, and the backbone from the seed: a pair, either of
 /// its attributes alone, and any contest between them start from the same numbers. Train it with any
 /// [`Trainer`](crate::train::Trainer). Checked by `tests/adversary/training.rs`.
+/// Book: `adversary/game.md#eq-adv-game-information`, `#eq-adv-game-groups`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let (seed, device) = (Seed::new(1), Device::Cpu);
+/// let data = Gaussians::a().sample(100, seed, &device)?;
+/// let signs = data.x.narrow(1, 0, 2)?.gt(0.0)?.to_dtype(DType::F32)?;
+/// let data = data.with_attributes(signs, ["a", "b"])?;
+/// let make = |rivals: &[&str], contest| {
+///     Adversary::new(zoo::mlp(&[6, 4])?, &data, &["a"], rivals, contest, seed, &device)
+/// };
+/// let alone = make(&[], Contest::default())?;
+/// let against = make(&["b"], Contest { loss: AdvLoss::Reverse, ..Contest::default() })?;
+/// // Both begin with the same backbone and the same head for "a".
+/// let [before, begin] = [&alone, &against].map(|adversary| adversary.net().scores_of(&data));
+/// assert_eq!(before?.to_vec1::<f32>()?, begin?.to_vec1::<f32>()?);
+/// Trainer::adam(0.01).batch(50).silent().fit(&against, &data, |b| against.step(b))?;
+/// assert_eq!(against.rival_net()?.scores_of(&data)?.dims(), [100]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Adversary {
     pub contest: Contest,
@@ -80,8 +128,8 @@ impl Adversary {
     /// A contest on the attributes of a set: `own` ones are to be learnt, against or along with `rivals`.
     ///
     /// Host: the labels of these attributes. Fails: `Config` for an attribute that is not there, comes twice or is missing
-    /// where the loss needs one, or for a strength or rate that cannot be; `Data` if an attribute has the same value
-    /// everywhere; `Shape` unless the backbone ends in a vector.
+    /// where the loss needs one, for rivals without a loss, or for a strength or rate that cannot be; `Data` if an
+    /// attribute has the same value everywhere; `Shape` unless the backbone ends in a vector.
     pub fn new(
         phi: Plan,
         data: &Dataset,
@@ -145,12 +193,26 @@ impl Adversary {
     /// label and of a clipped critic take their own steps first, on constant features, and then judge the features as
     /// they are. Fails: `Data` if the set has no attributes, and as the network.
     pub fn step(&self, batch: &Batch) -> Result<Step> {
+        self.step_with(batch, |s, y| Ok(bce_logits_each(s, y)?.mean_all()?))
+    }
+
+    /// The same with a loss of your own for one's own attributes: what rivals do stays as it is.
+    ///
+    /// ```text
+    /// adversary.step_with(b, |s, y| auc_loss(s, y, 1.0, AucLoss::Value)?.on(s))
+    /// ```
+    /// The loss gets scores and labels, 0 or 1, both (n, own attributes), and gives a scalar.
+    pub fn step_with(
+        &self,
+        batch: &Batch,
+        own_loss: impl FnOnce(&Tensor, &Tensor) -> Result<Tensor>,
+    ) -> Result<Step> {
         let pass = batch.pass();
         let z = self.phi.forward(&batch.x, pass)?;
         let attributes = batch.attributes()?;
         let [own_y, rival_y] = [0, 1].map(|side| chosen(attributes, &self.columns[side], z.dtype()));
         let (own_y, rival_y) = (own_y?, rival_y?);
-        let own = bce_logits_each(&self.own.forward(&z, pass)?, &own_y)?.mean_all()?;
+        let own = own_loss(&self.own.forward(&z, pass)?, &own_y)?;
         let weights = self.sample_weights(&own_y, &rival_y)?;
         let strength = self.contest.strength_at(batch.progress);
         let adverse = match self.contest.loss {
@@ -247,6 +309,10 @@ impl Contest {
         if own == 0 || (rivals == 0 && self.loss != AdvLoss::None) {
             let got = format!("{own} own and {rivals} rival attributes");
             return Err(Error::config("attributes of a contest", got, "at least one of each"));
+        }
+        if rivals > 0 && self.loss == AdvLoss::None {
+            let allowed = "what rivals do, such as AdvLoss::Reverse; or no rivals";
+            return Err(Error::config("loss of a contest with rivals", "AdvLoss::None", allowed));
         }
         if !(self.strength.is_finite() && self.rival_rate > 0.0 && self.rival_rate.is_finite()) {
             let got = format!("{} and {}", self.strength, self.rival_rate);

@@ -8,6 +8,20 @@ use crate::numbers::Numbers;
 use crate::table::{Cell, Table};
 
 /// A directed pair: how the labels are correlated, and how the accuracy of `a` changes when it is trained with `b`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let mut transfer = Transfer::new(&["a", "b", "c"])?;
+/// (0..3).try_for_each(|attribute| transfer.single(attribute, 1, 0.8))?;
+/// transfer.pair(0, 1, 1, 0.84, 0.8)?;
+/// transfer.pair(0, 2, 1, 0.78, 0.78)?;
+/// let labels = ndarray::array![[1, 1, 0], [1, 1, 0], [0, 0, 1], [0, 1, 1]];
+/// let cloud = adversary::scatter(&labels, &transfer)?;
+/// let first = cloud.points[0];
+/// assert_eq!((first.a, first.b), (0, 1));
+/// assert!((first.change - 5.0).abs() < 1e-9); // from 80 % to 84 %
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// The attribute whose accuracy is measured.
@@ -31,6 +45,19 @@ impl Point {
 /// All directed pairs as points, and the correlation of the cloud.
 ///
 /// Checked by `tests/adversary/correlation.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let mut transfer = Transfer::new(&["a", "b", "c"])?;
+/// (0..3).try_for_each(|attribute| transfer.single(attribute, 1, 0.8))?;
+/// transfer.pair(0, 1, 1, 0.82, 0.82)?; // a and b agree, and help each other
+/// transfer.pair(0, 2, 1, 0.78, 0.78)?; // c is the opposite of a
+/// let labels = ndarray::array![[1, 1, 0], [1, 1, 0], [0, 0, 1], [0, 1, 1]];
+/// let cloud = adversary::scatter(&labels, &transfer)?;
+/// assert_eq!(cloud.points.len(), 4); // both directions of both pairs
+/// assert!((cloud.r.value - 1.0).abs() < 1e-9);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scatter {
     /// One point for each directed pair that was run.
@@ -60,6 +87,18 @@ impl Scatter {
 /// Fails: `Shape` unless the labels have one column per attribute and at least four points were run, `Config` for a label
 /// that is not 0 or 1 or never changes, an accuracy of 0 alone, or points that all have one coordinate in common.
 /// Checked by `tests/adversary/correlation.rs`.
+/// Book: `adversary/noise.md#eq-adv-noise-scatter`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let mut transfer = Transfer::new(&["a", "b"])?;
+/// (0..2).try_for_each(|attribute| transfer.single(attribute, 1, 0.8))?;
+/// transfer.pair(0, 1, 1, 0.82, 0.79)?;
+/// // Two points are too few for an interval.
+/// let labels = ndarray::array![[1, 1], [1, 0], [0, 0], [0, 1]];
+/// assert!(adversary::scatter(&labels, &transfer).is_err());
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn scatter(labels: impl Numbers, transfer: &Transfer) -> Result<Scatter> {
     let columns = columns(&labels, transfer.names().len())?;
     let mut points = Vec::new();
@@ -76,7 +115,7 @@ pub fn scatter(labels: impl Numbers, transfer: &Transfer) -> Result<Scatter> {
 
 /// The labels of each attribute.
 fn columns(labels: &impl Numbers, attributes: usize) -> Result<Vec<Vec<f64>>> {
-    let dims = labels.dims();
+    let dims = labels.sizes();
     ensure_shape("dimensions of labels (rows, attributes)", 2, dims.len())?;
     ensure_shape("columns of labels (one per attribute)", attributes, dims[1])?;
     let values = labels.numbers()?;

@@ -14,6 +14,18 @@ const PENALTY: f64 = 1e-4;
 /// One half means that no linear head can read the attribute; the contest's own rival does not tell, since it may have been
 /// outrun. Host: the features. Fails: `Config` if there is no such attribute, `Data` if it has one value only. Checked by
 /// `tests/adversary/training.rs::a_probe_reads_what_features_hold`.
+/// Book: `adversary/game.md#eq-adv-game-means`, `#eq-adv-game-weak`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = Gaussians::a().sample(200, Seed::new(1), &Device::Cpu)?;
+/// let sign = data.x.narrow(1, 0, 1)?.gt(0.0)?.to_dtype(DType::F32)?;
+/// let data = data.with_attributes(sign, ["sign"])?;
+/// // A wide random backbone loses nothing that a linear head could read.
+/// let net = SplitNet::new(zoo::mlp(&[6, 64])?, 1, Seed::new(1), &Device::Cpu)?;
+/// assert!(leakage(&net, &data, &data, "sign")? > 0.9);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn leakage(net: &SplitNet, train: &Dataset, test: &Dataset, attribute: &str) -> Result<f64> {
     let (train, test) = (train.target(attribute)?, test.target(attribute)?);
     let probe = WeakFit::SoftmaxMean(PENALTY).fit(&Features::of(net, &train)?)?.head;

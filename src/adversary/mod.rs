@@ -18,6 +18,22 @@
 //!
 //! Paper: *Adversarial attribute learning by exploiting negative correlated attributes* (anonymous submission). Names: its
 //! F is `phi`, its h is `z`, its λ is `strength`, its b are `rivals`. Host: statistics; the losses stay on their device.
+//!
+//! ```
+//! use lastlayer::prelude::*;
+//! let (seed, device) = (Seed::new(1), Device::Cpu);
+//! // Two attributes, each the sign of one of four coordinates.
+//! let data = Gaussians::a().sample(200, seed, &device)?;
+//! let signs = data.x.narrow(1, 0, 2)?.gt(1.0)?.to_dtype(DType::F32)?;
+//! let data = data.with_attributes(signs, ["first", "second"])?;
+//! let against = Contest { loss: AdvLoss::Reverse, strength: 0.3, ..Contest::default() };
+//! let rivals = Adversary::new(zoo::mlp(&[6, 8])?, &data, &["first"], &["second"], against, seed, &device)?;
+//! Trainer::adam(0.01).epochs(3).silent().fit(&rivals, &data, |b| rivals.step(b))?;
+//! // What the features still tell of the rival is measured by a fresh probe.
+//! let left = leakage(&rivals.net(), &data, &data, "second")?;
+//! assert!((0.0..=1.0).contains(&left));
+//! # Ok::<(), lastlayer::error::Error>(())
+//! ```
 
 mod contest;
 mod correlation;

@@ -12,6 +12,14 @@ use crate::error::{Error, Result};
 /// positively dependent, such as differences that share one baseline. Shapes: `p` (m), result (m). Cost: O(m log m).
 /// Fails: `Config` if a p-value is not in [0, 1] or `q` not strictly between 0 and 1. Checked by
 /// `tests/adversary/transfer.rs`.
+/// Book: `adversary/noise.md#eq-adv-noise-bh`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // Against 0.05·i/3: 0.03 passes as the second of three.
+/// assert_eq!(adversary::benjamini_hochberg(&[0.01, 0.5, 0.03], 0.05)?, [true, false, true]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn benjamini_hochberg(p: &[f64], q: f64) -> Result<Vec<bool>> {
     let order = ascending(p)?;
     let (m, q) = (p.len() as f64, share("q of Benjamini and Hochberg", q)?);
@@ -27,6 +35,13 @@ pub fn benjamini_hochberg(p: &[f64], q: f64) -> Result<Vec<bool>> {
 /// ```
 /// Step-down: the first test that fails stops it. Shapes, cost, fails: as [`benjamini_hochberg`]. Checked by
 /// `tests/adversary/transfer.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // 0.01 ≤ 0.05/3, but 0.03 > 0.05/2.
+/// assert_eq!(adversary::holm(&[0.01, 0.5, 0.03], 0.05)?, [true, false, false]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn holm(p: &[f64], level: f64) -> Result<Vec<bool>> {
     let order = ascending(p)?;
     let level = share("level of Holm", level)?;
@@ -43,6 +58,14 @@ pub fn holm(p: &[f64], level: f64) -> Result<Vec<bool>> {
 /// Exact for independent tests; an upper bound, hence safe, for one-sided tests of differences that share a baseline and
 /// an estimated variance. Fails: `Config` unless `p` lies in [0, 1] and `m` is at least 1. Checked by
 /// `tests/adversary/transfer.rs`.
+/// Book: `adversary/noise.md#eq-adv-noise-sidak`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// assert!((adversary::minimum_p(0.05, 2)? - 0.0975).abs() < 1e-12); // 1 − 0.95²
+/// assert!(adversary::minimum_p(0.05, 15)? > 0.5); // one of fifteen is no surprise
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn minimum_p(p: f64, m: usize) -> Result<f64> {
     if m == 0 {
         return Err(Error::config("number of tests", m, "at least 1"));
@@ -62,6 +85,14 @@ pub fn minimum_p(p: f64, m: usize) -> Result<f64> {
 /// −1.74 for 15 numbers, −2.14 for 38; with the sign turned, the mean of the largest, 1.16 for 5. The trapezoidal rule on
 /// [−12, 12] is exact to 1e-12 for m up to a million, since the integrand and all its derivatives vanish at both ends.
 /// Fails: `Config` if `m` is 0. Checked by `tests/adversary/noise.rs`.
+/// Book: `adversary/noise.md#eq-adv-noise-minimum`, `#eq-adv-noise-rows`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let expected = -1.0 / std::f64::consts::PI.sqrt(); // of two
+/// assert!((adversary::expected_minimum(2)? - expected).abs() < 1e-9);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn expected_minimum(m: usize) -> Result<f64> {
     if m == 0 {
         return Err(Error::config("number of draws", m, "at least 1"));

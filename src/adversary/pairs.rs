@@ -10,12 +10,25 @@ use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::model::{Net, zoo};
 use crate::numbers::Numbers;
-use crate::ops::stacked::TwoLayer;
+use crate::ops::TwoLayer;
 use crate::record::Record;
 use crate::seed::Seed;
 use crate::train::{Batch, Group, Step, Trainable, Trainer};
 
 /// What a model of a stack learns: one attribute alone, or two together.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = Gaussians::a().sample(40, Seed::new(1), &Device::Cpu)?;
+/// let signs = data.x.narrow(1, 0, 2)?.gt(0.0)?.to_dtype(DType::F32)?;
+/// let data = data.with_attributes(signs, ["first", "second"])?;
+/// let tasks = [Task::Single(0), Task::Pair(0, 1)];
+/// let stack = PairStack::new(&data, [4, 4], &tasks, Seed::new(1), &Device::Cpu)?;
+/// let [alone, together] = stack.accuracies(&data)?[..] else { panic!("one pair of numbers a task") };
+/// assert_eq!(alone[0], alone[1]); // a single task repeats its only number
+/// assert_eq!(alone[0], together[0]); // the two begin with the same head for attribute 0
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Task {
     Single(usize),
@@ -48,6 +61,19 @@ impl Task {
 /// All begin with the same hidden layers, and every attribute with the same head wherever it occurs, as
 /// [`Adversary`](super::Adversary) draws them: the seeds of pairs and singles are paired. No model sees another: each moves
 /// as it would alone. Checked by `tests/adversary/pairs.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = Gaussians::a().sample(64, Seed::new(1), &Device::Cpu)?;
+/// let signs = data.x.narrow(1, 0, 2)?.gt(0.0)?.to_dtype(DType::F32)?;
+/// let data = data.with_attributes(signs, ["first", "second"])?;
+/// let tasks = [Task::Single(0), Task::Single(1), Task::Pair(0, 1)];
+/// let stack = PairStack::new(&data, [8, 8], &tasks, Seed::new(1), &Device::Cpu)?;
+/// assert_eq!(stack.scores(&data.x)?.dims(), [3, 64, 2]);
+/// Trainer::adam(0.01).epochs(30).batch(32).silent().fit(&stack, &data, |b| stack.step(b))?;
+/// assert!(stack.accuracies(&data)?.iter().flatten().all(|accuracy| *accuracy > 0.8));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct PairStack {
     tasks: Vec<Task>,
@@ -103,7 +129,7 @@ impl PairStack {
         })
     }
 
-    /// (tasks, n, 2) Scores of both heads of every network on features (n, d).
+    /// (tasks, n, 2) Scores of both heads of every network on features (n, d). Fails: `Shape` for another width.
     pub fn scores(&self, x: &Tensor) -> Result<Tensor> {
         self.sizes.scores(&self.theta, x)
     }
@@ -113,7 +139,7 @@ impl PairStack {
         Ok(attributes.index_select(&self.columns, 1)?.ge(0.5)?.to_dtype(DType::F32)?)
     }
 
-    /// Sum over all networks of their mean losses; none of them feels the others.
+    /// Sum over all networks of their mean losses; none of them feels the others. Fails: `Data` without attributes.
     pub fn step(&self, batch: &Batch) -> Result<Step> {
         let y = self.labels(batch.attributes()?)?;
         Ok(Step::new(self.sizes.logistic_loss(&self.theta, &batch.x, &y, &self.weights)?.sum_all()?))
@@ -121,7 +147,7 @@ impl PairStack {
 
     /// Share of right decisions for both attributes of every task; the second of a single one repeats its first.
     ///
-    /// Host: these numbers.
+    /// Host: these numbers. Fails: `Data` without attributes.
     pub fn accuracies(&self, data: &Dataset) -> Result<Vec<[f64; 2]>> {
         let attributes = data.a.as_ref().ok_or_else(|| {
             Error::data(&data.names.set, "there are no attributes; add some with with_attributes")
@@ -159,6 +185,20 @@ impl Trainable for PairStack {
 /// What has a record is not run again, so a search that was interrupted goes on where it stopped, and several processes
 /// may share the work: `shard (i, n)` takes every n-th task. Copy the folders together to merge. Checked by
 /// `tests/adversary/pairs.rs`.
+/// Book: `adversary/noise.md#eq-adv-noise-cost`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = Gaussians::a().sample(64, Seed::new(1), &Device::Cpu)?;
+/// let signs = data.x.narrow(1, 0, 2)?.gt(0.0)?.to_dtype(DType::F32)?;
+/// let data = data.with_attributes(signs, ["first", "second"])?;
+/// let search = PairSearch::new(Trainer::adam(0.01).batch(32).silent(), "records/pairs");
+/// let search = PairSearch { hidden: [8, 8], ..search };
+/// // `run` keeps records; `measure` only trains, the same every time.
+/// let once = search.measure(&data, &data, &[Task::Pair(0, 1)], Seed::new(1))?;
+/// assert_eq!(once, search.measure(&data, &data, &[Task::Pair(0, 1)], Seed::new(1))?);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct PairSearch {
     pub trainer: Trainer,

@@ -18,6 +18,23 @@ use crate::table::{Cell, Table};
 /// [`Race::own_spread`] each partner is judged by its own few numbers, which now and then are close together by chance
 /// and then drop a partner too early. A pure state machine: it trains nothing. What it leaves must still pass
 /// [`Transfer::worst`](super::Transfer::worst). Checked by `tests/adversary/racing.rs`.
+/// Book: `adversary/noise.md#eq-adv-noise-race`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let mut race = Race::new(3, 2, 100)?;
+/// while !race.is_over() {
+///     for (a, b) in race.next_round() {
+///         // Here the pair (0, 1) would be trained with the seed race.rounds(); it harms both.
+///         let change = if (a, b) == (0, 1) { -0.1 } else { 0.1 };
+///         race.record(a, b, change, change)?;
+///     }
+/// }
+/// assert_eq!(race.leader(0), Some((1, -0.1)));
+/// assert!(race.active(2).is_empty()); // nobody harms attribute 2
+/// assert_eq!((race.rounds(), race.runs()), (2, 6));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Race {
     min_rounds: usize,

@@ -23,6 +23,19 @@ const LEVEL: f64 = 0.95;
 /// A change of accuracy, how sure it is, and two p-values.
 ///
 /// Checked by `tests/adversary/transfer.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let mut transfer = Transfer::new(&["a", "b"])?;
+/// for (seed, (alone, with)) in [(0.80, 0.75), (0.81, 0.77), (0.82, 0.76)].into_iter().enumerate() {
+///     transfer.single(0, seed as u64, alone)?;
+///     transfer.pair(0, 1, seed as u64, with, 0.9)?;
+/// }
+/// let effect = transfer.difference(0, 1)?;
+/// assert!((effect.mean + 0.05).abs() < 1e-12 && effect.dof == 2.0);
+/// assert!((effect.p_two_sided - 2.0 * effect.p_negative).abs() < 1e-12);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Effect {
     /// Accuracy with the partner minus accuracy alone; negative is harm.
@@ -73,6 +86,20 @@ impl Effect {
 }
 
 /// The most harmful partner of an attribute, with the chance that a search among as many harmless ones finds as much.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let mut transfer = Transfer::new(&["a", "b"])?;
+/// for seed in 0..10 {
+///     let luck = 0.002 * Seed::new(seed).normal(0);
+///     (0..2).try_for_each(|attribute| transfer.single(attribute, seed, 0.8 + luck))?;
+///     transfer.pair(0, 1, seed, 0.75 - luck, 0.8 - luck)?;
+/// }
+/// let partner = transfer.worst(0, 0.05)?.expect("a harmful partner");
+/// assert_eq!((&partner.names[1][..], partner.candidates), ("b", 1));
+/// assert!(partner.effect.mean < partner.shrunken && partner.shrunken < 0.0);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Partner {
     /// The attribute that is harmed.
@@ -111,6 +138,21 @@ impl Partner {
 /// A run of a pair serves both directions: `pair(a, b, …)` and `pair(b, a, …)` are the same run. Run the single tasks
 /// more often than the pairs: they are few, and every difference of a row contains them. With one attribute there are no
 /// pairs, and all results are empty. Checked by `tests/adversary/transfer.rs`.
+/// Book: `adversary/noise.md#eq-adv-noise-difference`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let mut transfer = Transfer::new(&["a", "b"])?;
+/// for seed in 0..10 {
+///     let luck = 0.002 * Seed::new(seed).normal(0);
+///     (0..2).try_for_each(|attribute| transfer.single(attribute, seed, 0.8 + luck))?;
+///     transfer.pair(0, 1, seed, 0.75 - luck, 0.8 - luck)?; // b costs a five points
+/// }
+/// assert!((transfer.matrix()[(0, 1)] + 0.05).abs() < 0.005);
+/// assert_eq!(transfer.partners(0.05)?.len(), 1);
+/// assert!(transfer.worst(1, 0.05)?.is_none()); // a does b no harm
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transfer {
     names: Vec<String>,
@@ -180,6 +222,7 @@ impl Transfer {
     ///
     /// The smallest of many noisy numbers is negative by construction, so this finds a partner for nearly every attribute
     /// whether there is one or not; see [`Transfer::worst`]. Fails: `Config` for an unknown attribute.
+    /// Book: `adversary/noise.md#eq-adv-noise-naive`.
     pub fn naive_worst(&self, a: usize) -> Result<Option<(usize, f64)>> {
         self.known(a)?;
         let changes = (0..self.names.len()).filter_map(|b| Some((b, self.mean_difference(a, b)?)));
@@ -187,6 +230,8 @@ impl Transfer {
     }
 
     /// All directed pairs (a, b) whose mean difference is negative: what the paper trains several adversaries from.
+    ///
+    /// Book: `adversary/noise.md#eq-adv-noise-rank`.
     pub fn naive_negative(&self) -> Vec<(usize, usize)> {
         let negative = |at: &(usize, usize)| self.mean_difference(at.0, at.1).is_some_and(|d| d < 0.0);
         self.directed().filter(negative).collect()
@@ -206,6 +251,7 @@ impl Transfer {
     /// Standard deviation of one paired difference, pooled over all directed pairs: √(ω² + (1 − β)² σ²).
     ///
     /// Fails: `Shape` if no pair has two common seeds.
+    /// Book: `adversary/noise.md#eq-adv-noise-difference`.
     pub fn noise_of_difference(&self) -> Result<f64> {
         let differences = |(a, b)| self.common(a, b).iter().map(|(x, u)| x - u).collect();
         pooled_deviation("common seeds of a pair", self.directed().map(differences))
@@ -218,6 +264,7 @@ impl Transfer {
     /// ```
     /// 0 if pairing the seeds buys nothing, 1 if only the difference varies. Fails: `Shape` if no pair has two common
     /// seeds.
+    /// Book: `adversary/noise.md#eq-adv-noise-difference`.
     pub fn shared_luck(&self) -> Result<f64> {
         let (mut products, mut squares, mut dof) = (0.0, 0.0, 0);
         for (a, b) in self.directed() {
@@ -244,6 +291,7 @@ impl Transfer {
     /// accuracies near 99 % vary less than those near 80 %. If all runs have the same seeds, δ̂ is the plain mean
     /// difference whatever β is. Fails: as [`Transfer::difference`], but one common seed is enough for this pair if other
     /// partners have more.
+    /// Book: `adversary/noise.md#eq-adv-noise-pooled`.
     pub fn pooled(&self, a: usize, b: usize) -> Result<Effect> {
         self.distinct(a, b)?;
         let found = self.row(a, self.shared_luck()?)?.into_iter().find(|(partner, _)| *partner == b);
@@ -272,6 +320,7 @@ impl Transfer {
     /// is found with a chance of 0.86 if every attribute was run alone 10 times, 0.66 if 5 times. Confirm the partner on
     /// data that played no part in the search: `metrics::mcnemar` on a second half of the validation set. Fails: as
     /// [`Transfer::pooled`], and `Config` unless the level lies strictly between 0 and 1.
+    /// Book: `adversary/noise.md#eq-adv-noise-sidak`.
     pub fn worst(&self, a: usize, level: f64) -> Result<Option<Partner>> {
         self.known(a)?;
         let level = share("level of the search", level)?;
@@ -281,6 +330,7 @@ impl Transfer {
     /// Worst partners of all attributes, such that among those returned at most a share `q` is wrong, on average.
     ///
     /// Benjamini and Hochberg over the p-values of [`Transfer::candidates`]. Fails: as [`Transfer::worst`].
+    /// Book: `adversary/noise.md#eq-adv-noise-bh`.
     pub fn partners(&self, q: f64) -> Result<Vec<Partner>> {
         let found = self.candidates()?;
         let p: Vec<f64> = found.iter().map(|partner| partner.p_value).collect();
@@ -302,6 +352,7 @@ impl Transfer {
     /// The posterior mean if true effects are normal around zero with variance τ². Rank by these where standard errors
     /// differ; where they are equal the order stays and the size becomes honest. NaN as in [`Transfer::matrix`]. Fails: as
     /// [`Transfer::pooled`].
+    /// Book: `adversary/noise.md#eq-adv-noise-shrink`.
     pub fn shrunken(&self) -> Result<Array2<f64>> {
         let rows = self.rows()?;
         let spread = spread_of_effects(&rows);
@@ -316,6 +367,7 @@ impl Transfer {
     ///
     /// Benjamini and Hochberg over the one-sided p-values of all effects of [`Transfer::pooled`]. Fails: as
     /// [`Transfer::pooled`], and `Config` unless `q` lies strictly between 0 and 1.
+    /// Book: `adversary/noise.md#eq-adv-noise-power`.
     pub fn significant(&self, q: f64) -> Result<Array2<bool>> {
         let rows = self.rows()?;
         let at = |a: usize, row: &Vec<(usize, Effect)>| row.iter().map(|e| (a, e.0)).collect::<Vec<_>>();

@@ -154,6 +154,22 @@ impl Dataset {
         Ok(data)
     }
 
+    /// The same set with one more attribute, of the name of a class: 1 where that class is the label.
+    ///
+    /// The way back from [`target`](Dataset::target), for methods that take attributes only. Fails: `Config` if there is no
+    /// such class, `Data` if an attribute has this name already.
+    pub fn class_as_attribute(&self, class: &str) -> Result<Dataset> {
+        let known = || Error::config("class", class, self.names.classes.join(", "));
+        let number = self.names.classes.iter().position(|name| name == class).ok_or_else(known)?;
+        let column = self.y.eq(number as u32)?.to_dtype(DType::F32)?.unsqueeze(1)?;
+        let a = match &self.a {
+            Some(a) => Tensor::cat(&[a, &column], 1)?,
+            None => column,
+        };
+        let names = self.names.attributes.iter().map(String::as_str).chain([class]);
+        self.clone().with_attributes(a, names.collect::<Vec<&str>>())
+    }
+
     fn relabel(&self, y: Tensor, classes: impl IntoIterator<Item = String>) -> Result<Dataset> {
         let relabelled = Dataset::new(&self.names.set, self.x.clone(), y, classes)?;
         let names = super::Names { classes: relabelled.names.classes, ..self.names.clone() };
@@ -225,6 +241,15 @@ fn some_names(names: &[String]) -> String {
 }
 
 /// Batches of one epoch, made as they are asked for: an iterator over results.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = load::bundled("iris", &Device::Cpu)?;
+/// let batches = data.batches(64, Seed::new(1).stream(0))?; // epoch 0
+/// let sizes = batches.map(|batch| Ok(batch?.n())).collect::<Result<Vec<_>>>()?;
+/// assert_eq!(sizes, [64, 64, 22]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Batches {
     data: Dataset,

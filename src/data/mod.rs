@@ -7,6 +7,15 @@
 //! | [`critters`] | faces with sixteen attributes and twelve species, drawn from a seed; what any classifier can reach |
 //! | [`toy`] | arcs, rings and Gaussians, the latter with closed-form ROC, AUC and FNR |
 //! | [`load`] | files of the usual formats, and features exported from another framework |
+//!
+//! ```
+//! use lastlayer::prelude::*;
+//! let data = load::bundled("iris", &Device::Cpu)?;
+//! let (train, test) = data.split(0.8, Seed::new(1))?; // stratified
+//! assert_eq!((data.d(), data.k(), train.n(), test.n()), (4, 3, 120, 30));
+//! assert_eq!(test.class_counts()?, [10, 10, 10]);
+//! # Ok::<(), lastlayer::error::Error>(())
+//! ```
 
 mod choose;
 pub mod critters;
@@ -25,10 +34,21 @@ use crate::ops;
 pub use choose::Batches;
 
 /// Which part of a set a loader or generator gives.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let critters = Critters::new(Preset::Plain, Seed::new(1));
+/// let train = critters.part(Part::Train, 5, &Device::Cpu)?;
+/// assert_eq!(train.names.set, format!("critters plain {}", Part::Train.name()));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
+    /// What a network is fitted to.
     Train,
+    /// What settings and the moment to stop are chosen on; many loaders have none.
     Validation,
+    /// What is looked at once, at the end.
     Test,
 }
 
@@ -44,14 +64,32 @@ impl Part {
 }
 
 /// The three parts of one set.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let Parts { train, validation, test } = Critters::new(Preset::Plain, Seed::new(1)).tiny(&Device::Cpu)?;
+/// assert_eq!([train.n(), validation.n(), test.n()], [600, 200, 400]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Parts {
+    /// See [`Part::Train`].
     pub train: Dataset,
+    /// See [`Part::Validation`].
     pub validation: Dataset,
+    /// See [`Part::Test`].
     pub test: Dataset,
 }
 
 /// What the numbers of a set are called.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let names = load::bundled("iris", &Device::Cpu)?.names;
+/// assert_eq!(names.classes, ["setosa", "versicolor", "virginica"]);
+/// assert_eq!((names.features.len(), names.attributes.len()), (4, 0));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     /// The set itself.
@@ -72,24 +110,42 @@ pub struct Names {
 /// Images stay u8 until they are used: [`inputs`](Dataset::inputs) and [`batches`](Dataset::batches) give numbers in
 /// [0, 1]. Every function that makes a set checks it; fields you change yourself are not checked again.
 /// Checked by `tests/data.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let x = Tensor::arange(0f32, 8.0, &Device::Cpu)?.reshape((4, 2))?;
+/// let y = Tensor::new(&[0u32, 1, 0, 1], &Device::Cpu)?;
+/// let red = Tensor::new(&[[1u8], [1], [0], [0]], &Device::Cpu)?;
+/// let data = Dataset::new("mine", &x, &y, ["cat", "dog"])?.with_attributes(&red, ["red"])?;
+/// assert_eq!((data.n(), data.d(), data.k()), (4, 2, 2));
+/// assert_eq!(data.classes(&["dog"])?.x.to_vec2::<f32>()?, [[2.0, 3.0], [6.0, 7.0]]);
+/// assert_eq!(data.target("red")?.labels()?, [1, 1, 0, 0]); // an attribute as the label
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Dataset {
+    /// (n, …) Inputs, a sample per row.
     pub x: Tensor,
+    /// (n) Labels: the numbers of the classes, from 0.
     pub y: Tensor,
+    /// (n, m) Attributes, if there are any.
     pub a: Option<Tensor>,
+    /// What set, classes, attributes and columns are called.
     pub names: Names,
 }
 
 impl Dataset {
     /// Set from inputs, labels and the names of the classes.
     ///
-    /// Labels may be of any integer type. Host: labels are read once, inputs only if one is not finite.
+    /// Tensors are given or lent. Labels may be of any integer type. Host: labels are read once, inputs only if one is
+    /// not finite.
     /// Fails: `Shape` if the lengths differ or there is no sample, `Config` for another dtype, `Data` for a number that
     /// is not finite, a label without a class, or two classes of one name.
-    pub fn new<I>(set: &str, x: Tensor, y: Tensor, classes: I) -> Result<Dataset>
+    pub fn new<I>(set: &str, x: impl AsRef<Tensor>, y: impl AsRef<Tensor>, classes: I) -> Result<Dataset>
     where
         I: IntoIterator<Item: ToString>,
     {
+        let (x, y) = (x.as_ref(), y.as_ref());
         let names = Names { set: set.to_string(), classes: strings(classes), ..Names::default() };
         if x.rank() < 2 || x.elem_count() == 0 {
             let expected = "[n, …], at least one sample of at least one number";
@@ -99,12 +155,12 @@ impl Dataset {
             let allowed = "U8 for images, F32 or F64 for numbers; convert with to_dtype";
             return Err(Error::config(format!("dtype of x of {set}"), format!("{:?}", x.dtype()), allowed));
         }
-        check_finite(set, "x", &x)?;
+        check_finite(set, "x", x)?;
         check_names(set, "class", &names.classes)?;
         if names.classes.is_empty() {
             return Err(Error::config(format!("classes of {set}"), "none", "one name per class"));
         }
-        let y = labels_tensor(set, &y, x.dim(0)?, names.classes.len())?.to_device(x.device())?;
+        let y = labels_tensor(set, y, x.dim(0)?, names.classes.len())?.to_device(x.device())?;
         Ok(Dataset { x: x.contiguous()?, y, a: None, names })
     }
 
@@ -112,11 +168,11 @@ impl Dataset {
     ///
     /// Fails: `Shape` unless there is one row per sample, one name per column and at least one column, `Data` for a
     /// number that is not finite or two attributes of one name.
-    pub fn with_attributes<I>(mut self, a: Tensor, names: I) -> Result<Dataset>
+    pub fn with_attributes<I>(mut self, a: impl AsRef<Tensor>, names: I) -> Result<Dataset>
     where
         I: IntoIterator<Item: ToString>,
     {
-        let names = strings(names);
+        let (a, names) = (a.as_ref(), strings(names));
         let what = format!("attributes of {}", self.names.set);
         if names.is_empty() {
             return Err(Error::shape(what, "at least one column; leave them out if there are none", "none"));

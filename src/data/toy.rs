@@ -1,4 +1,15 @@
 //! Toy sets: two-dimensional ones to look at, and Gaussians on which every metric of a linear score has a closed form.
+//!
+//! ```
+//! use lastlayer::prelude::*;
+//! let task = Gaussians::a();
+//! let data = task.sample(2000, Seed::new(1), &Device::Cpu)?;
+//! // A linear score on a sample, and its AUC without one.
+//! let (w, best) = task.best_auc()?;
+//! let s = data.x.to_dtype(DType::F64)?.matmul(&Tensor::new(w, &Device::Cpu)?.unsqueeze(1)?)?;
+//! assert!((Scores::new(&s, &data.y)?.auc() - best).abs() < 0.03);
+//! # Ok::<(), lastlayer::error::Error>(())
+//! ```
 
 use candle_core::{DType, Device, Tensor};
 
@@ -10,6 +21,13 @@ use crate::seed::Seed;
 /// Two interleaved half circles of radius 1, `n` points in all, with normal noise.
 ///
 /// Fails: `Config` for fewer than two points or a noise that is not finite and at least 0.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = arcs(200, 0.0, Seed::new(1), &Device::Cpu)?;
+/// assert_eq!((data.x.dims(), data.class_counts()?), (&[200, 2][..], vec![100, 100]));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn arcs(n: usize, noise: f64, seed: Seed, device: &Device) -> Result<Dataset> {
     plane("arcs", &["upper", "lower"], n, noise, seed, device, |class, u| {
         let (sin, cos) = (std::f64::consts::PI * u).sin_cos();
@@ -20,6 +38,16 @@ pub fn arcs(n: usize, noise: f64, seed: Seed, device: &Device) -> Result<Dataset
 /// `k` rings around the origin, of radius 1 to k, `n` points in all, with normal noise.
 ///
 /// Fails: `Config` for fewer points than rings, no ring, or a noise that is not finite and at least 0.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = rings(3, 90, 0.0, Seed::new(1), &Device::Cpu)?;
+/// let radius = data.x.sqr()?.sum(1)?.sqrt()?.to_dtype(DType::F64)?.to_vec1::<f64>()?;
+/// // Class k lies on the circle of radius k + 1.
+/// let off = radius.iter().zip(data.labels()?).map(|(r, y)| (r - f64::from(y) - 1.0).abs());
+/// assert!(off.fold(0.0, f64::max) < 1e-5);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn rings(k: usize, n: usize, noise: f64, seed: Seed, device: &Device) -> Result<Dataset> {
     let names: Vec<String> = (1..=k).map(|radius| format!("ring {radius}")).collect();
     plane("rings", &names, n, noise, seed, device, |class, u| {
@@ -67,11 +95,30 @@ fn plane<S: ToString>(
 /// Between two classes, a linear score s = wᵀx is normal in each, so [`roc`](Gaussians::tpr_at_fpr),
 /// [`auc`](Gaussians::auc) and [`fnr_at_fpr`](Gaussians::fnr_at_fpr) of any w, and the best over all w, are known without
 /// sampling. Book: `measures/decisions.md#gaussians`. Checked by `tests/toy.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // Means one apart, both of variance 1: AUC = Φ(1/√2).
+/// let task = Gaussians {
+///     name: "two".into(),
+///     means: vec![vec![0.0], vec![1.0]],
+///     sds: vec![vec![1.0], vec![1.0]],
+///     prevalence: vec![0.5, 0.5],
+/// };
+/// assert!((task.auc(&[3.0])? - distribution::normal_cdf(0.5f64.sqrt())).abs() < 1e-12);
+/// assert!((task.fnr_at_fpr(&[3.0], 0.5)? - distribution::normal_cdf(-1.0)).abs() < 1e-12);
+/// assert_eq!(task.sample(10, Seed::new(1), &Device::Cpu)?.n(), 10);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gaussians {
+    /// Name in tables and figures.
     pub name: String,
+    /// One list per class: the mean of each coordinate.
     pub means: Vec<Vec<f64>>,
+    /// One list per class: the standard deviation of each coordinate.
     pub sds: Vec<Vec<f64>>,
+    /// Share of each class; the shares sum to 1.
     pub prevalence: Vec<f64>,
 }
 
@@ -151,6 +198,7 @@ impl Gaussians {
     /// AUC = Φ( mᵀw / √Σ w² (sd0² + sd1²) ),   m the difference of the means
     /// ```
     /// Fails: `Shape` unless there are two classes and one weight per coordinate, `Config` if all weights are 0.
+    /// Book: `measures/decisions.md#eq-measures-gauss-auc`.
     pub fn auc(&self, w: &[f64]) -> Result<f64> {
         let [mean, sd0, sd1] = self.score(w)?;
         Ok(normal_cdf(mean / sd0.hypot(sd1)))
@@ -167,6 +215,7 @@ impl Gaussians {
     /// FNR = Φ( (z ‖sd0 ∘ w‖ − mᵀw) / ‖sd1 ∘ w‖ ),   z = Φ⁻¹(1 − fpr)
     /// ```
     /// Fails: as [`auc`](Gaussians::auc), and `Config` for a rate outside (0, 1).
+    /// Book: `measures/decisions.md#eq-measures-gauss-fnr`.
     pub fn fnr_at_fpr(&self, w: &[f64], fpr: f64) -> Result<f64> {
         let [mean, sd0, sd1] = self.score(w)?;
         Ok(normal_cdf((normal_quantile(1.0 - fpr)? * sd0 - mean) / sd1))
@@ -186,6 +235,7 @@ impl Gaussians {
     /// ```
     /// The gradient of the FNR vanishes only on this curve (Anderson and Bahadur 1962), so a search over one angle is a
     /// search over all w. Cost: some thousand evaluations of the closed form.
+    /// Book: `measures/decisions.md#eq-measures-anderson`.
     pub fn best_fnr_at_fpr(&self, fpr: f64) -> Result<(Vec<f64>, f64)> {
         self.fnr_at_fpr(&self.direction(1.0, 1.0)?, fpr)?;
         let value = |angle: f64| -> f64 {

@@ -11,6 +11,13 @@ use crate::error::{Error, Result};
 /// Cost: about √max(a, b) steps of a continued fraction. Relative error about 1e-13 for parameters up to a million.
 /// Fails: `Config` unless `x` lies in [0, 1] and both parameters are positive, `Solve` if they are so large that the
 /// fraction does not settle. Checked by `tests/distribution.rs`.
+///
+/// ```
+/// use lastlayer::distribution::beta_cdf;
+/// assert!((beta_cdf(0.5, 2.0, 3.0)? - 11.0 / 16.0).abs() < 1e-14);
+/// assert!(beta_cdf(1.5, 2.0, 3.0).is_err());
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn beta_cdf(x: f64, a: f64, b: f64) -> Result<f64> {
     if !(0.0..=1.0).contains(&x) {
         return Err(Error::config("x of beta_cdf", x, "0 to 1"));
@@ -23,6 +30,12 @@ pub fn beta_cdf(x: f64, a: f64, b: f64) -> Result<f64> {
 ///
 /// Newton's method on log I as a function of the log odds of x, where both ends are straight lines; it never leaves
 /// its bracket. Fails: as [`beta_cdf`]. Checked by `tests/distribution.rs`.
+///
+/// ```
+/// use lastlayer::distribution::beta_quantile;
+/// assert!((beta_quantile(0.25, 2.0, 1.0)? - 0.5).abs() < 1e-14); // √p
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn beta_quantile(p: f64, a: f64, b: f64) -> Result<f64> {
     if !(0.0..=1.0).contains(&p) {
         return Err(Error::config("p of beta_quantile", p, "0 to 1"));
@@ -41,6 +54,12 @@ pub fn beta_quantile(p: f64, a: f64, b: f64) -> Result<f64> {
 /// F(t) = ½ I_x(ν/2, ½),   x = ν/(ν + t²),   t ≤ 0;      F(t) = 1 − F(−t)
 /// ```
 /// Fails: `Config` for NaN or degrees of freedom that are not positive. Checked by `tests/distribution.rs`.
+///
+/// ```
+/// use lastlayer::distribution::student_cdf;
+/// assert!((student_cdf(1.0, 1.0)? - 0.75).abs() < 1e-14); // one degree of freedom: ½ + atan(t)/π
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn student_cdf(t: f64, dof: f64) -> Result<f64> {
     let tail = 0.5 * student_two_sided(t, dof)?;
     Ok(if t <= 0.0 { tail } else { 1.0 - tail })
@@ -50,6 +69,13 @@ pub fn student_cdf(t: f64, dof: f64) -> Result<f64> {
 ///
 /// Fails: `Config` unless `p` lies strictly between 0 and 1 and `dof` is positive. Checked by
 /// `tests/distribution.rs`.
+///
+/// ```
+/// use lastlayer::distribution::{normal_quantile, student_quantile};
+/// assert!((student_quantile(0.75, 1.0)? - 1.0).abs() < 1e-13);
+/// assert!((student_quantile(0.975, 1e6)? - normal_quantile(0.975)?).abs() < 1e-5);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn student_quantile(p: f64, dof: f64) -> Result<f64> {
     let p = probability("p of student_quantile", p)?;
     let dof = positive("degrees of freedom", dof)?;

@@ -9,6 +9,12 @@ use crate::error::Result;
 /// Φ(x) = ½ erfc(−x/√2)
 /// ```
 /// Relative error below 1e-13 down to Φ(−37). Checked by `tests/distribution.rs`.
+///
+/// ```
+/// use lastlayer::distribution::normal_cdf;
+/// assert_eq!(normal_cdf(0.0), 0.5);
+/// assert!((normal_cdf(-1.0) - 0.158655253931457).abs() < 1e-14);
+/// ```
 pub fn normal_cdf(x: f64) -> f64 {
     0.5 * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2)
 }
@@ -19,6 +25,12 @@ pub fn normal_cdf(x: f64) -> f64 {
 /// exp(−x²/2) / √(2π)
 /// ```
 /// Checked by `tests/distribution.rs`.
+///
+/// ```
+/// use lastlayer::distribution::normal_density;
+/// assert!((normal_density(0.0) - 0.3989422804014327).abs() < 1e-15);
+/// assert_eq!(normal_density(2.0), normal_density(-2.0));
+/// ```
 pub fn normal_density(x: f64) -> f64 {
     libm::exp(-0.5 * x * x) / (2.0 * std::f64::consts::PI).sqrt()
 }
@@ -27,6 +39,14 @@ pub fn normal_density(x: f64) -> f64 {
 ///
 /// Relative error about 1e-16 (Wichura 1988, algorithm AS 241). Fails: `Config` unless `p` lies strictly between 0
 /// and 1. Checked by `tests/distribution.rs`.
+///
+/// ```
+/// use lastlayer::distribution::{normal_cdf, normal_quantile};
+/// assert_eq!(normal_quantile(0.5)?, 0.0);
+/// assert!((normal_cdf(normal_quantile(0.9)?) - 0.9).abs() < 1e-14);
+/// assert!(normal_quantile(0.0).is_err()); // minus infinity
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn normal_quantile(p: f64) -> Result<f64> {
     Ok(normal_quantile_inside(probability("p of normal_quantile", p)?))
 }

@@ -16,6 +16,15 @@ use crate::error::Result;
 /// Bars start at zero (on a logarithmic axis at its lower end). They lie down when the names of the categories do not
 /// fit under upright ones.
 /// Fails: `Shape` if there is no category, no series or a length differs, `Config` if a value is not finite.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let ours = Bars::new("ours", &[0.9, 0.8]).method();
+/// let theirs = Bars::new("theirs", &[0.85, 0.7]).baseline();
+/// let figure = bars(&["easy", "hard"], &[ours, theirs])?.labels("", "accuracy");
+/// assert_eq!(figure.describe(), "Bars of accuracy: ours: easy 0.9, hard 0.8; theirs: easy 0.85, hard 0.7.");
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn bars<S: AsRef<str>>(categories: &[S], series: &[Bars]) -> Result<Figure> {
     check_some("categories", categories)?;
     check_some("bars", series)?;

@@ -9,6 +9,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::font::{CAP, Label};
 use super::geometry::{Point, Rect, dashes};
 use super::png;
+use super::turns;
 
 /// Red, green, blue.
 pub(super) type Rgb = (u8, u8, u8);
@@ -43,7 +44,7 @@ pub(super) struct Canvas<'a> {
     svg: SVGBackend<'a>,
     /// Raster images, which lie under everything else.
     images: String,
-    /// Groups that take turns, above the images.
+    /// Groups that take turns and what they share, above the images.
     frames: String,
 }
 
@@ -86,25 +87,8 @@ fn elements(size: (u32, u32), draw: impl FnOnce(&mut Canvas)) -> String {
     below + &body
 }
 
-/// The animation that shows frame `i` of `n` in its turn: hidden before and after, for ever.
-fn turn(i: usize, n: usize, seconds: f64) -> String {
-    // The end of one turn and the start of the next are the same text, so that one frame is seen at any time.
-    let micro = |value: f64| (value * 1e6).round() / 1e6;
-    let [from, to] = [i, i + 1].map(|k| micro(k as f64 / n as f64));
-    let (values, times) = match i {
-        0 => ("visible;hidden", format!("0;{to}")),
-        _ if i + 1 == n => ("hidden;visible", format!("0;{from}")),
-        _ => ("hidden;visible;hidden", format!("0;{from};{to}")),
-    };
-    format!(
-        "<animate attributeName=\"visibility\" values=\"{values}\" keyTimes=\"{times}\" dur=\"{}s\" \
-         calcMode=\"discrete\" repeatCount=\"indefinite\"/>",
-        micro(n as f64 * seconds),
-    )
-}
-
 /// Text as an XML attribute may hold it; control characters, which XML forbids, become spaces.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let clean = text.replace(|c: char| c.is_control(), " ");
     clean.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -246,12 +230,14 @@ impl Canvas<'_> {
         }
     }
 
-    /// Draws frame `i` of `n`, seen in its turn. A reader that does not animate goes by the attribute of the group, so
-    /// there only the last frame is seen; nothing inside may have a visibility of its own.
-    pub fn frame(&mut self, (i, n): (usize, usize), seconds: f64, draw: impl FnOnce(&mut Canvas)) {
-        let still = if i + 1 == n { "visible" } else { "hidden" };
-        let inside = elements(self.svg.get_size(), draw);
-        let _ = write!(self.frames, "<g visibility=\"{still}\">\n{}\n{inside}</g>\n", turn(i, n, seconds));
+    /// What would be drawn, on a page of the same size.
+    pub fn aside(&self, draw: impl FnOnce(&mut Canvas)) -> String {
+        elements(self.svg.get_size(), draw)
+    }
+
+    /// Adds frames that take turns, their titles within the upper `titles` pixels of the page.
+    pub fn turns(&mut self, frames: &[turns::Frame], titles: f64, seconds: f64) {
+        self.frames.push_str(&turns::write(frames, unit(titles), seconds));
     }
 
     /// Raster image stretched over an area, its pixels kept square and sharp unless `smooth`.

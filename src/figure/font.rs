@@ -64,6 +64,12 @@ fn advance(c: char) -> u16 {
 /// Width of a text in the figure's font, in the unit of `size`.
 ///
 /// Checked by `tests/figure.rs::text_is_as_wide_as_in_the_bundled_font`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// assert_eq!(text_width("0", 2048.0), 1139.0); // as the font itself says
+/// assert!(text_width("iii", 11.0) < text_width("mmm", 11.0));
+/// ```
 pub fn text_width(text: &str, size: f64) -> f64 {
     text.chars().map(|c| f64::from(advance(c))).sum::<f64>() * size / EM
 }

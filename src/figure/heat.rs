@@ -28,7 +28,15 @@ const SAMPLES: (usize, usize) = (121, 81);
 /// `figure.annotate(decimals)` writes the values into the cells.
 /// Fails: `Shape` if the matrix is empty or the names do not match it, `Config` if a value is not finite or there are
 /// more than a million.
-pub fn heat<S: AsRef<str>>(values: &Array2<f64>, rows: &[S], columns: &[S]) -> Result<Figure> {
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let counts = ndarray::array![[48.0, 2.0], [5.0, 45.0]];
+/// let figure = heat(&counts, &["cat", "dog"], &["cat", "dog"])?.annotate(0)?.labels("predicted", "true");
+/// assert!(figure.describe().contains("from 2 at row cat, column dog to 48 at row cat, column cat"));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
+pub fn heat<R: AsRef<str>, C: AsRef<str>>(values: &Array2<f64>, rows: &[R], columns: &[C]) -> Result<Figure> {
     if values.len() > MOST_VALUES {
         let got = format!("{} by {} cells", values.nrows(), values.ncols());
         return Err(Error::config("matrix", got, "at most a million cells; average blocks of it first"));
@@ -37,8 +45,9 @@ pub fn heat<S: AsRef<str>>(values: &Array2<f64>, rows: &[S], columns: &[S]) -> R
     check_numbers("matrix", &cells)?;
     ensure_shape("names of the rows", values.nrows(), rows.len())?;
     ensure_shape("names of the columns", values.ncols(), columns.len())?;
-    let names = |list: &[S]| list.iter().map(|s| s.as_ref().to_string()).collect();
-    let (rows, columns, marks) = (names(rows), names(columns), Vec::new());
+    let rows = rows.iter().map(|name| name.as_ref().to_string()).collect();
+    let columns = columns.iter().map(|name| name.as_ref().to_string()).collect();
+    let marks = Vec::new();
     Ok(Figure::new(Chart::Heat(Heat { cells, rows, columns, decimals: None, marks })))
 }
 
@@ -46,6 +55,14 @@ pub fn heat<S: AsRef<str>>(values: &Array2<f64>, rows: &[S], columns: &[S]) -> R
 ///
 /// `figure.levels(..)` adds contour lines, `figure.points(..)` points on top: together a decision boundary.
 /// Fails: `Config` if a range is empty or the function is not finite somewhere.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let start = Points::new("start", &[0.9], &[-0.9]);
+/// let bowl = field(|x, y| x * x + y * y, (-1.0, 1.0), (-1.0, 1.0))?.levels(&[0.5, 1.0])?.points(&[start])?;
+/// assert!(bowl.describe().starts_with("Field: from 0 to 2, contour lines at 0.5, 1; points: start"));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn field(f: impl Fn(f64, f64) -> f64, x: (f64, f64), y: (f64, f64)) -> Result<Figure> {
     let place = |(low, high): (f64, f64), i: usize, n: usize| low + (high - low) * i as f64 / (n - 1) as f64;
     let (columns, rows) = SAMPLES;
@@ -60,6 +77,15 @@ pub fn field(f: impl Fn(f64, f64) -> f64, x: (f64, f64), y: (f64, f64)) -> Resul
 /// rising and with the ends of the ranges included.
 ///
 /// Fails: as [`field`], and `Shape` if the grid has fewer than two rows or columns.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // Two rows from y = 0 to y = 1, three columns from x = 0 to x = 2.
+/// let values = ndarray::array![[0.0, 1.0, 2.0], [1.0, 2.0, 3.0]];
+/// let figure = field_grid(&values, (0.0, 2.0), (0.0, 1.0))?.labels("x", "y");
+/// assert!(figure.csv().ends_with("2.0,1.0,3.0\n"));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn field_grid(values: &Array2<f64>, x: (f64, f64), y: (f64, f64)) -> Result<Figure> {
     for (name, (low, high)) in [("x", x), ("y", y)] {
         checked_range(&format!("{name} of the field"), low, high, Scale::Linear)?;

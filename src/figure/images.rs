@@ -11,6 +11,14 @@ use super::{Chart, Figure};
 use crate::error::{Error, Result, ensure_shape};
 
 /// An image with eight bits per channel, and a line under it.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let dot = Image::grey(3, 3, &[0, 0, 0, 0, 255, 0, 0, 0, 0])?.caption("a dot");
+/// assert!(images(&[dot], 1)?.describe().contains("a dot"));
+/// assert!(Image::rgb(1, 1, &[255, 0]).is_err()); // a pixel has three bytes
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Image {
     width: usize,
@@ -59,6 +67,14 @@ fn check_sides(width: usize, height: usize) -> Result<()> {
 /// The width is the figure's; the height follows from the images. On a page too narrow for that many columns there
 /// are fewer.
 /// Fails: `Shape` if there is no image, `Config` if `columns` is zero or there are more than 1000 images.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let shade = |level: u8| Image::grey(2, 2, &[level; 4]).map(|image| image.caption(&level.to_string()));
+/// let sheet = images(&[shade(0)?, shade(128)?, shade(255)?], 3)?;
+/// assert_eq!(sheet.describe(), "Contact sheet: 3 images in 3 columns: 0, 128, 255.");
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn images(list: &[Image], columns: usize) -> Result<Figure> {
     check_some("images", list)?;
     if columns == 0 || list.len() > 1000 {

@@ -22,6 +22,17 @@ const MARKED: usize = 25;
 /// of each pixel column, and the picture says so; the CSV keeps every point.
 /// Fails: `Shape` if a series is empty or its lengths differ, `Config` if a value is not finite, x decreases or a
 /// band is upside down.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let epochs = [1.0, 2.0, 3.0];
+/// let ours = Curve::new("ours", &epochs, &[0.9, 0.5, 0.3]).method();
+/// let theirs = Curve::new("theirs", &epochs, &[0.9, 0.7, 0.6]).baseline();
+/// let figure = curves(&[ours, theirs])?.labels("epoch", "loss");
+/// assert!(figure.csv().starts_with("series,x,y,low,high\nours,1.0,0.9,,\n"));
+/// assert!(curves(&[Curve::new("back", &[1.0, 0.0], &[0.0, 0.0])]).is_err()); // x decreases
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn curves(series: &[Curve]) -> Result<Figure> {
     check_some("curves", series)?;
     series.iter().try_for_each(Curve::check)?;
@@ -32,6 +43,18 @@ pub fn curves(series: &[Curve]) -> Result<Figure> {
 ///
 /// Of a series with more than 3000 points every k-th is drawn, and the picture says so; the CSV keeps every point.
 /// Fails: as [`curves`], but x may come in any order.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = arcs(40, 0.1, Seed::new(1), &Device::Cpu)?;
+/// let points = |class: &str| {
+///     let x = data.classes(&[class])?.x.t()?.to_dtype(DType::F64)?.to_vec2::<f64>()?;
+///     Ok::<_, Error>(Points::new(class, &x[0], &x[1]))
+/// };
+/// let figure = scatter(&[points(&data.names.classes[0])?, points(&data.names.classes[1])?])?;
+/// assert_eq!(figure.csv().lines().count(), 1 + 40);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn scatter(series: &[Points]) -> Result<Figure> {
     check_some("points", series)?;
     series.iter().try_for_each(Points::check)?;
@@ -42,6 +65,13 @@ pub fn scatter(series: &[Points]) -> Result<Figure> {
 ///
 /// Bins are closed on the left; the last one on both sides.
 /// Fails: `Shape` if a sample is empty, `Config` if a value is not finite or `bins` is not in 1 to 1000.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let figure = hist(&[("negatives", [0.1, 0.2, 0.3, 0.9]), ("positives", [0.6, 0.7, 0.9, 0.9])], 2)?;
+/// assert!(figure.csv().starts_with("series,from,to,count\nnegatives,0.1,0.5,3\nnegatives,0.5,0.9,1\n"));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn hist<S: AsRef<str>, V: AsRef<[f64]>>(samples: &[(S, V)], bins: usize) -> Result<Figure> {
     check_some("samples", samples)?;
     for (name, values) in samples {

@@ -5,6 +5,16 @@
 //!                                   grid of figures, frames of figures ─────▲
 //! ```
 //! Everything that can fail fails when a figure is built or saved; showing one cannot.
+//!
+//! ```
+//! use lastlayer::prelude::*;
+//! let x: Vec<f64> = (0..50).map(|i| i as f64 / 10.0).collect();
+//! let falling: Vec<f64> = x.iter().map(|x| (-x).exp()).collect();
+//! let figure = curves(&[Curve::new("ours", &x, &falling).method()])?.labels("epoch", "loss").log_y()?;
+//! assert!(figure.svg().starts_with("<svg"));
+//! assert!(figure.describe().starts_with("Curves of loss (logarithmic) over epoch: ours (50 points"));
+//! # Ok::<(), lastlayer::error::Error>(())
+//! ```
 
 mod axis;
 mod bars;
@@ -20,6 +30,7 @@ mod png;
 mod save;
 mod series;
 mod tree;
+mod turns;
 
 use ndarray::Array2;
 use serde_json::{Map, Value};
@@ -41,6 +52,16 @@ pub use series::{Bars, Curve, Points};
 pub use tree::{Branch, tree};
 
 /// Where a figure will be read.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// assert_eq!(Size::Column.inches(), (3.39, 2.10));
+/// let line = curves(&[Curve::new("a", &[0.0, 1.0], &[1.0, 2.0])])?;
+/// // A figure for a column of a paper, and one that spans both.
+/// assert!(line.clone().size(Size::Column).latex("line").starts_with("\\begin{figure}"));
+/// assert!(line.size(Size::TwoColumn).latex("line").starts_with("\\begin{figure*}"));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Size {
     /// One column of a paper: 3.39 by 2.10 inches, 8 pt text.
@@ -96,6 +117,21 @@ struct Origin {
 }
 
 /// A checked figure: owned data, drawn on demand, equal figures giving equal bytes.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// let figure = scatter(&[Points::new("runs", &[1.0, 10.0, 100.0], &[3.0, 2.0, 1.5])])?
+///     .labels("samples", "error")
+///     .log_x()?
+///     .y_range(0.0, 4.0)?
+///     .caption("Error against samples.")
+///     .seed(Seed::new(1));
+/// let saved = figure.save(&folder.path().join("error").to_string_lossy())?; // svg, csv, json, tex
+/// assert!(saved.to_string().contains("error.svg"));
+/// assert!(figure.annotate(2).is_err()); // only a heat map has cells to write into
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
     chart: Chart,
@@ -110,6 +146,15 @@ pub struct Figure {
 ///
 /// On a page too narrow for that many columns there are fewer. The size of the panels follows from that of the grid.
 /// Fails: `Shape` without a panel, `Config` for more than 26, no column, or a grid or an animation inside a grid.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let panel = |name: &str, slope: f64| curves(&[Curve::new(name, &[0.0, 1.0], &[0.0, slope])]);
+/// let figure = grid(&[panel("flat", 0.1)?.caption("Before"), panel("steep", 3.0)?.caption("After")], 2)?;
+/// assert!(figure.describe().starts_with("Panels: (a) Curves: flat"));
+/// assert!(figure.csv().starts_with("panel,series,x,y")); // one table for all panels
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn grid(panels: &[Figure], columns: usize) -> Result<Figure> {
     series::check_some("panels", panels)?;
     let nested = panels.iter().find(|p| matches!(p.chart, Chart::Grid { .. } | Chart::Frames { .. }));
@@ -134,9 +179,22 @@ pub fn grid(panels: &[Figure], columns: usize) -> Result<Figure> {
 /// Labels, scales and ranges are those of each frame. Give all frames the same [`Figure::x_range`] and
 /// [`Figure::y_range`]: otherwise each fits its own data, and the axes move instead of the points. Heat maps and
 /// fields have the colours of their own values, as each frame's colour bar says.
-/// Cost: that of all frames together, in time and in bytes of the SVG.
+/// Cost: that of all frames together in time; in bytes of the SVG what all frames show alike, a field under a path
+/// that grows, counts once.
 /// Fails: `Config` for fewer than 2 or more than 60 frames, for `seconds` outside 0.05 to 60, or frames inside frames.
 /// Checked by `tests/figure.rs::frames_take_turns_and_only_the_last_is_seen_where_nothing_moves`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let step = |n: usize| {
+///     let path: Vec<f64> = (0..=n).map(|i| 0.5f64.powi(i as i32)).collect();
+///     let points = Points::new("path", &path, &path).joined();
+///     scatter(&[points])?.caption(&format!("After {n} steps")).x_range(0.0, 1.0)?.y_range(0.0, 1.0)
+/// };
+/// let film = frames(&[step(1)?, step(2)?, step(3)?], 0.5)?;
+/// assert!(film.describe().starts_with("Animation of 3 frames, 0.5 s each"));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn frames(list: &[Figure], seconds: f64) -> Result<Figure> {
     if !(2..=60).contains(&list.len()) {
         return Err(Error::config("frames", list.len(), "2 to 60; leave some out if there are more"));

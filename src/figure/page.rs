@@ -5,6 +5,7 @@ use super::font;
 use super::geometry::Rect;
 use super::lines;
 use super::panel::{self, Theme};
+use super::turns;
 use super::{Chart, Figure, Points, Size};
 
 /// Pixels per inch of an SVG.
@@ -177,16 +178,21 @@ impl Figure {
                 let top = outer.top + frame_title_height(list, outer.width(), theme);
                 // A name that is at the end of a curve in one frame and in a legend in the next would move the plot.
                 let parts = Parts { caption: false, legend: true, ends: self.ends() };
-                for (i, frame) in list.iter().enumerate() {
+                let drawn = list.iter().enumerate().map(|(i, frame)| {
                     let bottom = match frame.grows() {
                         true => (top + frame.height(outer.width(), theme, false)).min(outer.bottom),
                         false => outer.bottom,
                     };
-                    canvas.frame((i, list.len()), *seconds, |canvas| {
-                        frame.draw_title(canvas, outer, theme, &format!("{} of {}", i + 1, list.len()));
-                        frame.draw(canvas, Rect { top, bottom, ..outer }, theme, parts);
-                    });
-                }
+                    let number = format!("{} of {}", i + 1, list.len());
+                    turns::Frame {
+                        caption: frame.caption.clone(),
+                        title: canvas.aside(|canvas| frame.draw_title(canvas, outer, theme, &number)),
+                        body: canvas
+                            .aside(|canvas| frame.draw(canvas, Rect { top, bottom, ..outer }, theme, parts)),
+                    }
+                });
+                let drawn: Vec<turns::Frame> = drawn.collect();
+                canvas.turns(&drawn, top, *seconds);
             }
         }
     }

@@ -8,9 +8,10 @@ use serde_json::{Map, Value, json};
 
 use super::axis::Scale;
 use super::page::letter;
-use super::{Chart, Figure};
+use super::{Chart, Figure, Size};
 use crate::error::{Error, Result};
 use crate::files::{Saved, csv_field, output_stem, with_ending, write_set};
+use crate::latex;
 use crate::record::Record;
 
 /// Environment variable: the program that turns an SVG into PDF and PNG, if there is one.
@@ -26,24 +27,49 @@ pub(super) enum Entry<'a> {
 }
 
 impl Figure {
-    /// Writes `<stem>.svg`, `<stem>.csv` (every number, exactly) and `<stem>.json` (settings, seed, versions,
-    /// revision, device, wall time), creating the folder.
+    /// Writes `<stem>.svg`, `<stem>.csv` (every number, exactly), `<stem>.json` (settings, seed, versions, revision,
+    /// device, wall time) and `<stem>.tex` ([`Figure::latex`]), creating the folder.
     ///
     /// A bare name goes to `figures/` under the folder that the environment variable `LASTLAYER_OUT` names (or the
     /// current one); a stem with a folder is used as given. If `LASTLAYER_EXPORT` names the export program, it adds
     /// PDF and PNG. The wall time is that of the attached run ([`Figure::record`]), else of drawing and saving.
     /// Fails: `Config` if the stem has no file name, `Io` if a file cannot be written (files saved earlier are then
-    /// still whole and still belong together) or the export program fails (the three files are then in place).
+    /// still whole and still belong together) or the export program fails (the four files are then in place).
     pub fn save(&self, stem: &str) -> Result<Saved> {
         let started = Instant::now();
         let stem = output_stem("figures", stem.strip_suffix(".svg").unwrap_or(stem))?;
         let name = stem.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let [svg, csv, json] = [self.svg(), self.csv(), self.json(&name, started)?];
-        let saved =
-            write_set(&stem, &[("svg", svg.as_bytes()), ("csv", csv.as_bytes()), ("json", json.as_bytes())])?;
+        let files = [
+            ("svg", self.svg()),
+            ("csv", self.csv()),
+            ("json", self.json(&name, started)?),
+            ("tex", self.latex(&name)),
+        ];
+        let saved = write_set(&stem, &files.each_ref().map(|(ending, text)| (*ending, text.as_bytes())))?;
         let Some(program) = std::env::var_os(EXPORT).filter(|p| !p.is_empty()) else { return Ok(saved) };
         export(Path::new(&program), &with_ending(&stem, "svg"))?;
         Ok(saved.and(["pdf", "png"].map(|ending| with_ending(&stem, ending))))
+    }
+
+    /// LaTeX `figure` with the PDF of that name at its true size, the caption, and the label `fig:<name>`; needs
+    /// `\usepackage{graphicx}`.
+    ///
+    /// A seed that the caption does not speak of is added to it. What is wider than a column of a paper is a `figure*`,
+    /// which spans both; a figure made for a screen is scaled to the width of the page.
+    pub fn latex(&self, name: &str) -> String {
+        let mut caption = self.caption.trim().to_string();
+        if !caption.is_empty() && !caption.ends_with(['.', '!', '?']) {
+            caption.push('.');
+        }
+        if let Some(seed) = self.origin.seed.filter(|_| !caption.to_lowercase().contains("seed")) {
+            caption += &format!("{}Seed {}.", if caption.is_empty() { "" } else { " " }, seed.value());
+        }
+        let (star, width) = match self.size {
+            Size::Column => ("", ""),
+            Size::TwoColumn => ("*", ""),
+            Size::Screen => ("*", "[width=\\textwidth]"),
+        };
+        latex::figure(&format!("{name}.pdf"), star, width, &caption, &latex::label("fig", name))
     }
 
     /// The numbers behind the picture, one row each; numbers read back exactly.

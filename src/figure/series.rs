@@ -79,6 +79,15 @@ pub(super) fn looks(roles: impl Iterator<Item = Role> + Clone) -> Vec<Look> {
 }
 
 /// A line through points, perhaps with a band around it.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let loss = Curve::new("loss", &[1.0, 2.0], &[0.5, 0.4]).band(&[0.4, 0.3], &[0.6, 0.5]).method();
+/// let bound = Curve::new("bound", &[1.0, 2.0], &[0.7, 0.6]).target();
+/// let figure = curves(&[loss, bound])?.caption("Mean over five seeds; band: 95 % interval.");
+/// assert!(figure.csv().contains("loss,1.0,0.5,0.4,0.6\n"));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
     pub(super) name: String,
@@ -117,6 +126,15 @@ impl Curve {
 }
 
 /// Points, perhaps joined by a line in their order.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let path = Points::new("path", &[0.0, 1.0, 1.5], &[0.0, 1.0, 1.2]).joined();
+/// let slope = Points::arrows("slope", [&[1.0], &[1.0]], [&[0.5], &[-0.5]]);
+/// let figure = scatter(&[path, slope])?;
+/// assert!(figure.csv().ends_with("slope,1.0,1.0\nslope,1.5,0.5\n")); // both ends of the arrow
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Points {
     pub(super) name: String,
@@ -158,6 +176,14 @@ impl Points {
 }
 
 /// One series of bars: a value per category, perhaps with intervals.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let ours = Bars::new("ours", &[0.9, 0.8]).interval(&[0.88, 0.75], &[0.92, 0.85]).method();
+/// let figure = bars(&["easy", "hard"], &[ours])?.caption("Whiskers: 95 % interval over seeds.");
+/// assert!(figure.csv().contains("hard,ours,0.8,0.75,0.85"));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bars {
     pub(super) name: String,

@@ -10,6 +10,14 @@ use super::{Chart, Figure};
 use crate::error::{Error, Result};
 
 /// A question with two ways on, or an end.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let grey = Image::grey(2, 2, &[90; 4])?;
+/// let root = Branch::question("stripes?", Branch::leaf("zebra").image(grey), Branch::leaf("horse"));
+/// assert!(tree(&root)?.svg().contains("zebra"));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Branch {
     label: String,
@@ -43,6 +51,15 @@ impl Branch {
 /// Tree of questions, from the left; ends stand in one column on the right.
 ///
 /// The height follows from the number of ends. Fails: `Config` for more than 12 questions in a row or 100 ends.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let small = Branch::question("purrs?", Branch::leaf("cat"), Branch::leaf("ferret"));
+/// let figure = tree(&Branch::question("smaller than a dog?", small, Branch::leaf("horse")))?;
+/// assert!(figure.csv().starts_with("node,parent,answer,label\n"));
+/// assert_eq!(figure.csv().lines().count(), 1 + 5);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn tree(root: &Branch) -> Result<Figure> {
     if root.depth > 12 || root.ends > 100 {
         let got = format!("{} questions deep with {} ends", root.depth, root.ends);

@@ -3,7 +3,7 @@
 use ndarray::{Array1, Array2, ArrayView1};
 
 use crate::error::{Error, Result, ensure_shape};
-use crate::linalg::eigen::symmetric_eigen;
+use crate::linalg::symmetric_eigen;
 use crate::probe::Features;
 use crate::probe::LinearHead;
 
@@ -14,6 +14,18 @@ use crate::probe::LinearHead;
 /// Observed   G = E_{x, y} g_y g_yᵀ               labels of the data: the "empirical Fisher", for comparison
 /// ```
 /// with g_c the gradient of −ln p_c(x) in W and b.
+/// Book: `foca/distances.md#eq-foca-dist-variance`, `#eq-foca-dist-observed`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let at = |b: f64| LinearHead { w: Array2::zeros((1, 2)), b: ndarray::array![0.0, b] };
+/// let features = Features::new(&ndarray::array![[0.0], [0.0]], &[0, 1], 2)?;
+/// let length = |fisher| fisher_length(&at(-0.1), &at(0.1), &features, 10, fisher);
+/// // Heads that are about right: the labels of the data are like labels of the model.
+/// let (model, observed) = (length(Fisher::Model)?, length(Fisher::Observed)?);
+/// assert!((model - observed).abs() < 1e-3);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Fisher {
     Model,
@@ -33,6 +45,17 @@ pub enum Fisher {
 /// scores. The error of P segments falls like 1/P²; 10 are enough as a rule. Cost: O(n d C + P n C), no matrix. Fails:
 /// `Shape` unless the heads have one shape and fit the features, `Config` for no segment, `Data` if a score is not finite
 /// or, for `Observed`, a label is no class of the heads. Checked by `tests/foca/distances.rs`.
+/// Book: `foca/distances.md#eq-foca-dist-length`, `#eq-foca-dist-midpoint`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let at = |b: f64| LinearHead { w: Array2::zeros((1, 2)), b: ndarray::array![0.0, b] };
+/// let features = Features::new(&ndarray::array![[0.0]], &[0], 2)?;
+/// // From p = 1/2 to p = 3/4 along the only line there is: 2 arcsin √¾ − 2 arcsin √½ = π/6.
+/// let length = fisher_length(&at(0.0), &at(3f64.ln()), &features, 100, Fisher::Model)?;
+/// assert!((length - std::f64::consts::PI / 6.0).abs() < 1e-5);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn fisher_length(
     from: &LinearHead,
     to: &LinearHead,
@@ -64,6 +87,19 @@ pub fn fisher_length(
 /// ```
 /// A metric on predictions, and a lower bound on every length in the Fisher metric of the model. Cost: O(n d C). Fails: as
 /// [`fisher_length`]. Checked by `tests/foca/distances.rs`.
+/// Book: `foca/distances.md#eq-foca-dist-sandwich`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let at = |b: f64| LinearHead { w: Array2::zeros((1, 2)), b: ndarray::array![0.0, b] };
+/// let features = Features::new(&ndarray::array![[0.0]], &[0], 2)?;
+/// let apart = prediction_distance(&at(0.0), &at(3f64.ln()), &features)?;
+/// assert!((apart - std::f64::consts::PI / 6.0).abs() < 1e-12);
+/// // A bias that all classes share changes no prediction.
+/// let shifted = LinearHead { b: ndarray::array![5.0, 5.0], ..at(0.0) };
+/// assert!(prediction_distance(&at(0.0), &shifted, &features)? < 1e-12);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn prediction_distance(from: &LinearHead, to: &LinearHead, features: &Features) -> Result<f64> {
     let line = Line::new(from, to, features)?;
     let roots = |at: f64| softmax(&line.scores(at)).mapv(f64::sqrt);
@@ -87,6 +123,17 @@ const RANK: f64 = 1e-12;
 /// grows like √(P/3), is not symmetric, changes with the scale of the features and, where Σ is nearly singular, with that
 /// 1e-12. Use [`fisher_length`]. Cost: O(n m² + m³), m = (d + 1) C. Fails: as [`fisher_length`] with `Observed`.
 /// Checked by `tests/foca/distances.rs`.
+/// Book: `foca/distances.md#eq-foca-dist-diverges`, `#eq-foca-dist-inverse`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let at = |b: f64| LinearHead { w: Array2::zeros((1, 2)), b: ndarray::array![0.0, b] };
+/// let features = Features::new(&ndarray::array![[0.0], [0.0]], &[0, 1], 2)?;
+/// let length = |segments| printed_length(&at(0.0), &at(1.0), &features, segments);
+/// // It grows with the number of segments: √((2² + 3² + 4²)/4²) for four, 1 for two.
+/// assert!((length(4)? / length(2)? - (29.0f64 / 16.0).sqrt()).abs() < 1e-9);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn printed_length(
     from: &LinearHead,
     to: &LinearHead,

@@ -4,8 +4,7 @@ use ndarray::{Array1, Array2, Axis};
 
 use crate::distribution::normal_cdf;
 use crate::error::{Error, Result, ensure_shape};
-use crate::linalg::cholesky::Cholesky;
-use crate::linalg::eigen::symmetric_eigen;
+use crate::linalg::{Cholesky, symmetric_eigen};
 use crate::probe::Features;
 
 /// Share of the mean within-class variance that is added to every variance, so that S_W can be inverted.
@@ -23,6 +22,17 @@ const POINT: f64 = 1e-12;
 /// The features are divided by their root mean square first, so `within` and `between` of two networks can be compared.
 /// The eigenvalues do not depend on it: both matrices and the shrinkage change by the same factor. `axes` are for
 /// features as they come, which then have variance 1 within classes along each axis. Checked by `tests/foca/lda.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // Classes at −1 and 1 with a standard deviation of one half: μ = (1 / ½)².
+/// let features = Features::new(&ndarray::array![[-1.5], [-0.5], [0.5], [1.5]], &[0, 0, 1, 1], 2)?;
+/// let found = Lda::of(&features)?;
+/// assert!((found.eigenvalues[0] - 4.0).abs() < 1e-4);
+/// assert!((found.ratio() - 0.25).abs() < 1e-9);
+/// assert_eq!(found.project(&features)?.dim(), (4, 1));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lda {
     /// The μ, largest first: min(d, classes − 1) of them, as S_B has no more that are not zero.
@@ -66,6 +76,8 @@ impl Lda {
     }
 
     /// tr S_W / tr S_B: how wide classes are for how far apart they lie; infinite if all class means agree.
+    ///
+    /// Book: `foca/coadaptation.md#eq-foca-co-traces`.
     pub fn ratio(&self) -> f64 {
         self.within / self.between
     }
@@ -86,6 +98,17 @@ impl Lda {
 /// 0 is `first`, 1 is `second`; means, shares π and the shrunk S_W are those of the rows of these two classes alone.
 /// The second class is decided above the threshold. μ is what [`Lda`] finds for the two. Checked by
 /// `tests/foca/lda.rs`.
+/// Book: `foca/coadaptation.md#eq-foca-co-eigenvalue`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let features = Features::new(&ndarray::array![[-1.5], [-0.5], [0.5], [1.5]], &[0, 0, 1, 1], 2)?;
+/// let found = TwoClass::of(&features, 0, 1)?;
+/// assert!(found.threshold.abs() < 1e-12); // halfway between the means
+/// assert_eq!(found.error(&features)?, 0.0);
+/// assert!((found.implied_error() - distribution::normal_cdf(-2.0)).abs() < 1e-5);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct TwoClass {
     pub first: u32,
@@ -115,6 +138,7 @@ impl TwoClass {
     /// Share of the rows of the two classes that lie on the wrong side; other rows do not count.
     ///
     /// Fails: `Shape` unless the features are as wide as those of the fit, `Data` without a row of either class.
+    /// Book: `foca/coadaptation.md#eq-foca-co-cantelli`.
     pub fn error(&self, features: &Features) -> Result<f64> {
         ensure_shape("features of a discriminant", self.axis.len(), features.d())?;
         let scores = features.z.dot(&self.axis);
@@ -136,6 +160,7 @@ impl TwoClass {
     /// ```text
     /// Φ(−√μ)
     /// ```
+    /// Book: `foca/coadaptation.md#eq-foca-co-error`, `#eq-foca-co-table`.
     pub fn implied_error(&self) -> f64 {
         normal_cdf(-self.eigenvalue.sqrt())
     }
@@ -154,6 +179,13 @@ impl TwoClass {
 ///
 /// Cost: that of [`TwoClass::of`] for each pair. Fails: `Config` for a single class, `Data` if a class has no sample or
 /// two classes are points. Checked by `tests/foca/lda.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let z = ndarray::array![[0.0], [0.2], [5.0], [5.2], [6.0], [6.2]];
+/// assert_eq!(closest_pair(&Features::new(&z, &[0, 0, 1, 1, 2, 2], 3)?)?, (1, 2));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn closest_pair(features: &Features) -> Result<(u32, u32)> {
     // Names the class that has no sample, whichever it is.
     let classes = features.rows()?.counts().len() as u32;

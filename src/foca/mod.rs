@@ -16,6 +16,21 @@
 //! Paper: Sato, Ishikawa, Liu and Tanaka, *Breaking inter-layer co-adaptation by classifier anonymization* (2019). Names:
 //! its f is `z`, its θ is `w` and `b`, its b (a subset) is `rows`, its t is `y`. Host: the fits, in f64; losses come back to
 //! the device of their features.
+//!
+//! ```
+//! use lastlayer::prelude::*;
+//! let (seed, device) = (Seed::new(1), Device::Cpu);
+//! let data = arcs(60, 0.1, seed, &device)?;
+//! let plan = extractor(zoo::mlp(&[2, 16])?, 2, Layer::RmsNorm, Baseline::Plain)?;
+//! let net = SplitNet::new(plan, 2, seed, &device)?;
+//! let strangers = Foca { k: 5, ..Foca::default() }.strangers(&data)?;
+//! Trainer::adam(0.01).epochs(5).batch(20).silent().fit(&net, &data, |b| strangers.step(&net, b))?;
+//! // Training leaves the head alone: fit one to all features at the end.
+//! let head = WeakFit::RidgeSum(1.0).fit(&Features::of(&net, &data)?)?.head;
+//! head.install(&net)?;
+//! assert!(ClassScores::new(&net.scores_of(&data)?, &data.y)?.accuracy() > 0.7);
+//! # Ok::<(), lastlayer::error::Error>(())
+//! ```
 
 mod distance;
 mod extractor;
@@ -24,7 +39,6 @@ mod partial;
 mod spread;
 mod strangers;
 
-pub use crate::loss::one_hot;
 pub use crate::probe::{ClassRows, Features, Fitted, LinearHead, WeakFit};
 pub use distance::{Fisher, fisher_length, prediction_distance, printed_length};
 pub use extractor::{Baseline, extractor};

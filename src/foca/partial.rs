@@ -9,6 +9,17 @@ use crate::table::{Cell, Table};
 /// Accuracy of the head on all training features, and of heads on random parts of them.
 ///
 /// Checked by `tests/foca/partial.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let z = ndarray::array![[-1.2], [-0.8], [-1.0], [0.8], [1.0], [1.2]];
+/// let features = Features::new(&z, &[0, 0, 0, 1, 1, 1], 2)?;
+/// let found = partial_heads(&features, &features, WeakFit::RidgeSum(0.1), &[1, 2], 4, Seed::new(1))?;
+/// assert_eq!(found.parts.len(), 2);
+/// assert_eq!(found.gap(1)?, found.full - found.mean(1)?);
+/// assert!(found.gap(3).is_err()); // was not measured
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartialHeads {
     /// Test accuracy of the head that was fitted to all training features.
@@ -18,6 +29,17 @@ pub struct PartialHeads {
 }
 
 /// Test accuracies of heads that were fitted to `k` samples of each class.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let z = ndarray::array![[-1.2], [-0.8], [-1.0], [0.8], [1.0], [1.2]];
+/// let features = Features::new(&z, &[0, 0, 0, 1, 1, 1], 2)?;
+/// let found = partial_heads(&features, &features, WeakFit::RidgeSum(0.1), &[2], 4, Seed::new(1))?;
+/// let part = &found.parts[0];
+/// assert_eq!((part.k, part.accuracies.len()), (2, 4));
+/// assert_eq!(part.mean, part.accuracies.iter().sum::<f64>() / 4.0);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartialHead {
     pub k: usize,
@@ -40,6 +62,16 @@ pub struct PartialHead {
 /// memory at once. Cost: subsets × (one fit of k rows per class + one pass over the test features) for each size.
 /// Fails: `Shape` unless widths and numbers of classes agree, `Config` without a size or subset or for a k above the
 /// samples of a class, `Data` if a class has no training sample. Checked by `tests/foca/partial.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // Classes far apart for how wide they are: one sample of each is as good as all.
+/// let z = ndarray::array![[-1.2], [-0.8], [-1.0], [0.8], [1.0], [1.2]];
+/// let features = Features::new(&z, &[0, 0, 0, 1, 1, 1], 2)?;
+/// let found = partial_heads(&features, &features, WeakFit::RidgeSum(0.1), &[1], 10, Seed::new(1))?;
+/// assert_eq!((found.full, found.gap(1)?), (1.0, 0.0));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn partial_heads(
     train: &Features,
     test: &Features,

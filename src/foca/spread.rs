@@ -13,6 +13,15 @@ use crate::probe::Features;
 /// ```
 /// Every class counts alike, whatever its size. With two classes the separation is the distance of their means. Checked
 /// by `tests/foca/spread.rs`.
+/// Book: `foca/coadaptation.md#eq-foca-co-traces`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let features = Features::new(&ndarray::array![[-1.5], [-0.5], [0.5], [1.5]], &[0, 0, 1, 1], 2)?;
+/// let found = Spread::of(&features)?;
+/// assert_eq!((found.spread, found.separation, found.ratio()), (0.5, 2.0, 0.25));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
     pub spread: f64,

@@ -14,6 +14,21 @@ use crate::seed::Seed;
 use crate::train::{Batch, Step};
 
 /// Whether the backbone's gradient sees that the head depends on the features it was fitted to.
+///
+/// Book: `foca/ridge.md#eq-foca-ridge-total`, `#eq-foca-ridge-curl`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let others = Var::new(&[[0.0f64], [2.0]], &Device::Cpu)?;
+/// let (z, y) = (Tensor::new(&[[1.5f64]], &Device::Cpu)?, Tensor::new(&[1u32], &Device::Cpu)?);
+/// let reaches = |theta| -> Result<bool> {
+///     let loss = Foca { k: 1, theta, ..Foca::default() }.loss(&others, &[0, 1], &z, &y, 2)?;
+///     Ok(loss.backward()?.get(&others).is_some())
+/// };
+/// assert!(!reaches(ThetaGrad::Fixed)?); // the head is a constant
+/// assert!(reaches(ThetaGrad::Through)?); // it depends on the samples it was fitted to
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum ThetaGrad {
     /// No: the head is a constant, as in Algorithm 1. A semi-gradient.
@@ -29,6 +44,18 @@ pub enum ThetaGrad {
 /// Foca { k: 10, ..Foca::default() }.strangers(&train)?
 /// ```
 /// Checked by `tests/foca/training.rs`.
+/// Book: `foca/anonymous.md#eq-foca-anon-exact`, `#eq-foca-anon-collapse`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // A ridge head fitted to z = 0 of class 0 and z = 2 of class 1 says 5/6 for class 1 at z = 2.
+/// let others = Tensor::new(&[[0.0f64], [2.0]], &Device::Cpu)?;
+/// let (z, y) = (Tensor::new(&[[2.0f64]], &Device::Cpu)?, Tensor::new(&[1u32], &Device::Cpu)?);
+/// let foca = Foca { k: 1, fit: WeakFit::RidgeSum(1.0), ..Foca::default() };
+/// let loss = foca.loss(&others, &[0, 1], &z, &y, 2)?.to_scalar::<f64>()?;
+/// assert!((loss - 2.0 / 36.0).abs() < 1e-12); // off by 1/6 in both columns
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Foca {
     /// Samples of each class that a head is fitted to.
@@ -58,6 +85,17 @@ impl Default for Foca {
 }
 
 /// A training set with its rows by class, from which heads are drawn.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = arcs(40, 0.1, Seed::new(1), &Device::Cpu)?;
+/// let net = SplitNet::new(zoo::mlp(&[2, 4])?, 2, Seed::new(1), &Device::Cpu)?;
+/// let strangers = Foca { k: 3, heads: 2, ..Foca::default() }.strangers(&data)?;
+/// let rows = strangers.draw(Seed::new(7))?;
+/// assert_eq!(rows.len(), 3 * 2 * 2); // k of each class for each head
+/// Trainer::adam(0.01).batch(20).silent().fit(&net, &data, |b| strangers.step(&net, b))?;
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Strangers {
     pub foca: Foca,
@@ -90,6 +128,7 @@ impl Foca {
     /// integer dtype → scalar. The gradient in `z` is that of constant heads; that in `others` is zero if `theta` is
     /// [`Fixed`](ThetaGrad::Fixed), and exact if it is [`Through`](ThetaGrad::Through). Host: `others`. Fails: `Shape`, and
     /// as [`WeakFit::fit`].
+    /// Book: `foca/ridge.md#eq-foca-ridge-outer`.
     pub fn loss(
         &self,
         others: &Tensor,
@@ -143,6 +182,7 @@ impl Strangers {
     /// Samples of the heads and of the batch pass through the backbone together, so that batch norm and dropout treat them
     /// alike. The network's own head is left alone: fit one to all features when training is done, with
     /// [`LinearHead::install`](super::LinearHead::install). Fails: as [`Foca::loss`].
+    /// Book: `foca/ridge.md#eq-foca-ridge-surrogate`.
     pub fn step(&self, net: &SplitNet, batch: &Batch) -> Result<Step> {
         let rows = self.draw(batch.seed)?;
         let theirs = self.data.subset(&rows)?;

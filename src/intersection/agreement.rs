@@ -16,6 +16,17 @@ use crate::train::{Batch, Group, Step, Trainable};
 use crate::tree::{Cart, Codes, Examples, Tree};
 
 /// Which norm of the codes is penalised.
+///
+/// ```
+/// use lastlayer::intersection::Sparsity;
+/// use lastlayer::prelude::*;
+/// let codes = Tensor::new(&[[1.0f64, 2.0], [3.0, 0.0]], &Device::Cpu)?;
+/// for (norm, expected) in [(Sparsity::L1, 3.0), (Sparsity::L2, 7.0)] {
+///     let all = Agreement { norm, sparse: 1.0, share: 1.0, ..Agreement::default() };
+///     assert_eq!(all.penalty(&codes, 100, Seed::new(1))?.to_scalar::<f64>()?, expected);
+/// }
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sparsity {
     /// The sum of the codes.
@@ -26,6 +37,19 @@ pub enum Sparsity {
 }
 
 /// What the sum of the penalty over a batch is divided by.
+///
+/// ```
+/// use lastlayer::intersection::Over;
+/// use lastlayer::prelude::*;
+/// let codes = Tensor::new(&[[1.0f64, 2.0], [3.0, 0.0]], &Device::Cpu)?;
+/// // A batch of 2 out of 100 samples.
+/// for (over, expected) in [(Over::Batch, 6.0 / 2.0), (Over::Set, 6.0 / 100.0)] {
+///     let all = Agreement { over, sparse: 1.0, share: 1.0, ..Agreement::default() };
+///     let penalty = all.penalty(&codes, 100, Seed::new(1))?.to_scalar::<f64>()?;
+///     assert!((penalty - expected).abs() < 1e-12);
+/// }
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Over {
     /// The samples of the batch.
@@ -42,6 +66,19 @@ pub enum Over {
 /// ```
 /// `tree: 0.0, sparse: 0.0` is a quantised network, `tree: 0.0` the same with a penalty, `sparse: 0.0` with a tree only.
 /// Checked by `tests/intersection/training.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let paper = Agreement::default(); // two parts label, one part tree
+/// let (y, t) = (Tensor::new(&[0u32], &Device::Cpu)?, Tensor::new(&[[0.25f64, 0.75]], &Device::Cpu)?);
+/// let target = paper.target(&y, Some(&t), 2, DType::F64)?.to_vec2::<f64>()?;
+/// assert!((target[0][0] - 0.75).abs() < 1e-12);
+/// // Scores that agree with the target have no gradient; here the loss is 3 times its entropy.
+/// let s = Tensor::new(&[[3f64.ln(), 0.0]], &Device::Cpu)?;
+/// let loss = paper.loss(&s, &y, Some(&t))?.to_scalar::<f64>()?;
+/// assert!((loss + 3.0 * (0.75 * 0.75f64.ln() + 0.25 * 0.25f64.ln())).abs() < 1e-9);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Agreement {
     /// λ₁, weight of the labels.
@@ -99,6 +136,7 @@ impl Agreement {
     /// (label e_y + tree t)/(label + tree)
     /// ```
     /// Shapes: `y` (n) of an integer dtype, `t` (n, k) → (n, k). Without a tree's answer it is the label.
+    /// Book: `intersection/classes.md#eq-int-classes-blend`.
     pub fn target(&self, y: &Tensor, t: Option<&Tensor>, classes: usize, dtype: DType) -> Result<Tensor> {
         let label = one_hot(y, classes, dtype)?;
         let Some(t) = t else { return Ok(label) };
@@ -112,6 +150,7 @@ impl Agreement {
     /// label CE(softmax s; e_y) + tree CE(softmax s; t)      gradient in s: ((label + tree) p − label e_y − tree t)/n
     /// ```
     /// Shapes: `s` and `t` (n, k), `y` (n) of an integer dtype → scalar. `t` is a constant; without one its term is left out.
+    /// Book: `intersection/classes.md#eq-int-classes-entropy`.
     pub fn loss(&self, s: &Tensor, y: &Tensor, t: Option<&Tensor>) -> Result<Tensor> {
         let t = t.map(Tensor::detach);
         let target = self.target(y, t.as_ref(), s.dim(D::Minus1)?, s.dtype())?;
@@ -123,6 +162,7 @@ impl Agreement {
     ///
     /// Shapes: `codes` (n, d) → scalar. `samples` is the size of the whole set. Codes of zero take no gradient: they are as
     /// small as they can be.
+    /// Book: `intersection/quantisers.md#eq-int-quant-blind`, `#eq-int-quant-sink`.
     pub fn penalty(&self, codes: &Tensor, samples: usize, seed: Seed) -> Result<Tensor> {
         let (n, d) = codes.dims2()?;
         let mask = seed.named("mask").uniform_tensor((1, d), (0.0, 1.0), DType::F64, codes.device())?;
@@ -142,6 +182,18 @@ impl Agreement {
 /// The first weights of the head are drawn for numbers of size one and divided by the largest code. (To divide the codes
 /// instead would slow the head down by that factor, and then a small penalty on codes is strong.) The trunk should end in a
 /// ReLU: then code 0 says "absent". Fails: `Shape` unless the trunk ends in a vector, `Config`.
+/// Book: `intersection/quantisers.md#eq-int-quant-head`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let net = code_net(zoo::mlp(&[2, 8])?, Quantiser::default(), 4, 3, Seed::new(1), &Device::Cpu)?;
+/// assert_eq!((net.phi.output(), net.head.output()), (&[8][..], &[3][..]));
+/// // In training the range is that of the batch: whole numbers from 0 to 15.
+/// let x = Tensor::new(&[[1.0f32, 2.0], [-3.0, 0.5]], &Device::Cpu)?;
+/// let codes = net.features(&x, Pass::Train(Seed::new(1)))?.flatten_all()?.to_vec1::<f32>()?;
+/// assert!(codes.iter().all(|code| (0.0..=15.0).contains(code) && code.fract() == 0.0));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn code_net(
     trunk: Plan,
     quantiser: Quantiser,
@@ -167,6 +219,18 @@ pub fn code_net(
 }
 
 /// The codes of a set. Host: all of them. Fails: `Config` if the backbone does not end in a quantiser.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = arcs(30, 0.1, Seed::new(1), &Device::Cpu)?;
+/// let quantiser = Quantiser { bits: 2, range: Range::Batch, ..Quantiser::default() };
+/// let net = code_net(zoo::mlp(&[2, 8])?, quantiser, 4, 2, Seed::new(1), &Device::Cpu)?;
+/// let codes = codes_of(&net, &data)?;
+/// assert_eq!((codes.n(), codes.d(), codes.levels()), (30, 8, 4));
+/// let plain = SplitNet::new(zoo::mlp(&[2, 8])?, 2, Seed::new(1), &Device::Cpu)?;
+/// assert!(codes_of(&plain, &data).is_err()); // has no codes
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn codes_of(net: &SplitNet, data: &Dataset) -> Result<Codes> {
     Codes::new(&net.features_of(data)?, quantiser(net)?.levels())
 }
@@ -189,6 +253,20 @@ fn quantiser(net: &SplitNet) -> Result<Quantiser> {
 /// let tree = both.final_tree(&train)?;
 /// ```
 /// Checked by `tests/intersection/training.rs`.
+/// Book: `intersection/classes.md#eq-int-classes-shares`, `#eq-int-classes-ledger`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = arcs(40, 0.1, Seed::new(1), &Device::Cpu)?;
+/// let net = code_net(zoo::mlp(&[2, 8])?, Quantiser::default(), 8, 2, Seed::new(1), &Device::Cpu)?;
+/// let both = Intersection::new(&net, &data, Agreement::default())?;
+/// assert!(both.tree()?.is_none()); // none before the first batch
+/// Trainer::adam(0.01).batch(20).silent().fit(&both, &data, |b| both.step(b))?;
+/// let tree = both.tree()?.expect("a tree");
+/// assert_eq!((tree.d(), tree.outputs()), (8, 2));
+/// assert_eq!(both.codes(&data)?.n(), 40);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Intersection {
     pub agreement: Agreement,

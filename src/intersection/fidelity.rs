@@ -11,6 +11,19 @@ use crate::table::{Cell, Table};
 use crate::tree::Codes;
 
 /// The yes-or-no tests that a code offers.
+///
+/// Book: `intersection/fidelity.md#eq-int-fid-readings`, `#eq-int-fid-zeros`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // The attribute holds for codes 2 and 3: one threshold, but no single code.
+/// let codes = Codes::from_bytes(vec![0, 1, 2, 3], 1, 4)?;
+/// let a = ndarray::array![[0], [0], [1], [1]];
+/// let of = |binarise| Recovery::measure(&codes, &a, &["a"], binarise, Score::Mcc);
+/// assert!((of(Binarise::Equality)?.fidelity() - 1.0 / 3f64.sqrt()).abs() < 1e-12);
+/// assert_eq!(of(Binarise::Threshold)?.fidelity(), 1.0);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Binarise {
     /// `v = c`, as in the paper.
@@ -21,6 +34,19 @@ pub enum Binarise {
 }
 
 /// How a test and an attribute are compared.
+///
+/// Book: `intersection/fidelity.md#eq-int-fid-mcc`, `#eq-int-fid-annotation`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // A code that has nothing to do with the attribute.
+/// let codes = Codes::from_bytes(vec![0, 1, 0, 1], 1, 2)?;
+/// let a = ndarray::array![[0], [0], [1], [1]];
+/// let of = |score| Recovery::measure(&codes, &a, &["a"], Binarise::Equality, score);
+/// assert_eq!(of(Score::Mcc)?.fidelity(), 0.0);
+/// assert_eq!(of(Score::F1)?.fidelity(), 0.5); // chance looks like half of the way
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Score {
     /// The larger F1 of the test and of its negation, as in the paper. Depends on which value of the attribute is called 1.
@@ -31,6 +57,18 @@ pub enum Score {
 }
 
 /// An attribute and the test that comes closest to it.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // The code is 1 where the attribute is absent.
+/// let codes = Codes::from_bytes(vec![1, 0, 1, 0], 1, 2)?;
+/// let a = ndarray::array![[0], [1], [0], [1]];
+/// let found = Recovery::measure(&codes, &a, &["a"], Binarise::Threshold, Score::Mcc)?;
+/// let best = &found.matched[0];
+/// assert_eq!((&best.name[..], best.feature, best.code), ("a", 0, 1)); // the test z0 ≥ 1
+/// assert!(best.inverted && best.value == 1.0);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Matched {
     pub name: String,
@@ -55,6 +93,21 @@ pub struct Matched {
 /// code unused the value is at least [`floor`], which a test that always holds has; and it grows with the number of tests by
 /// chance alone: report [`null`](Recovery::null) beside it. Differs: the tests v ≠ c of the paper are left out, they are the negations.
 /// Checked by `tests/intersection/fidelity.rs` against counts.
+/// Book: `intersection/fidelity.md#eq-int-fid-definition`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let codes = Codes::from_bytes(vec![0, 3, 3, 0], 1, 4)?;
+/// let x = Tensor::zeros((4, 1), DType::F32, &Device::Cpu)?;
+/// let data = Dataset::new("four", x, Tensor::new(&[0u32, 1, 1, 0], &Device::Cpu)?, ["no", "yes"])?;
+/// let a = Tensor::new(&[[0u8, 1], [1, 1], [1, 1], [0, 1]], &Device::Cpu)?;
+/// let data = data.with_attributes(a, ["seen", "everywhere"])?;
+/// let found = Recovery::of(&codes, &data, Binarise::Equality, Score::F1)?;
+/// assert_eq!((found.fidelity(), &found.excluded[..]), (1.0, &["everywhere".to_string()][..]));
+/// let chance = found.null(&codes, &data, 20, Seed::new(1))?;
+/// assert!(chance.iter().all(|null| null.fidelity() <= 1.0));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recovery {
     pub binarise: Binarise,
@@ -65,6 +118,14 @@ pub struct Recovery {
 }
 
 /// r̂ of a test that always holds, for an attribute of this prevalence: 2π/(1 + π).
+///
+/// Book: `intersection/fidelity.md#eq-int-fid-floor`, `#eq-int-fid-mediant`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // A test that always holds, for an attribute of half of the rows: precision ½, recall 1.
+/// assert!((intersection::floor(0.5) - 2.0 / 3.0).abs() < 1e-12);
+/// ```
 pub fn floor(prevalence: f64) -> f64 {
     2.0 * prevalence / (1.0 + prevalence)
 }
@@ -96,6 +157,7 @@ impl Recovery {
     ///
     /// Fails: as [`of`](Recovery::of), `Shape` for codes with fewer features, and `Data` if no attribute that was matched has
     /// two values on these rows.
+    /// Book: `intersection/fidelity.md#eq-int-fid-held-out`.
     pub fn again(&self, codes: &Codes, data: &Dataset) -> Result<Recovery> {
         let bits = Bits::of(attributes(data)?, codes.n(), &data.names.attributes)?;
         if let Some(m) = self.matched.iter().find(|m| m.feature >= codes.d()) {
@@ -131,6 +193,7 @@ impl Recovery {
     /// Fidelity after the rows of the attributes were shuffled, several times: what chance reaches with as many tests.
     ///
     /// Attributes are shuffled together. Fails: as [`of`](Recovery::of), and `Config` without a shuffle.
+    /// Book: `intersection/fidelity.md#eq-int-fid-null`, `#eq-int-fid-rank`.
     pub fn null(&self, codes: &Codes, data: &Dataset, times: usize, seed: Seed) -> Result<Vec<Recovery>> {
         if times == 0 {
             return Err(Error::config("shuffles", 0, "at least 1; 20 by habit"));
@@ -209,6 +272,19 @@ impl Recovery {
 /// The best set takes classes in the order of the attribute's share in them, so as many sets are compared as there are
 /// classes. Host: labels and attributes. Fails: `Data` if the set has no attributes. Checked by
 /// `tests/intersection/fidelity.rs` against all sets.
+/// Book: `intersection/fidelity.md#eq-int-fid-oracle`, `#eq-int-fid-detector`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let x = Tensor::zeros((4, 1), DType::F32, &Device::Cpu)?;
+/// let data = Dataset::new("four", x, Tensor::new(&[0u32, 0, 1, 1], &Device::Cpu)?, ["a", "b"])?;
+/// let attributes = Tensor::new(&[[1u8, 1], [1, 0], [0, 1], [0, 0]], &Device::Cpu)?;
+/// let data = data.with_attributes(attributes, ["class", "coin"])?;
+/// let best = class_oracle(&data)?;
+/// assert_eq!(best[0], 1.0); // the class says it all
+/// assert!((best[1] - 2.0 / 3.0).abs() < 1e-12); // and here nothing: a test that always holds
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn class_oracle(data: &Dataset) -> Result<Vec<f64>> {
     let (labels, columns) = (data.labels()?, data.names.attributes.len());
     let table = attributes(data)?.numbers()?.into_owned();
@@ -296,7 +372,7 @@ const BLOCK: usize = 16;
 
 impl Bits {
     fn of<S: AsRef<str>>(a: &(impl Numbers + ?Sized), n: usize, names: &[S]) -> Result<Bits> {
-        ensure_shape("attributes of codes", vec![n, names.len()], a.dims())?;
+        ensure_shape("attributes of codes", vec![n, names.len()], a.sizes())?;
         let table = a.numbers()?;
         if table.iter().any(|v| v.is_nan()) {
             return Err(Error::data("attributes", "there is a NaN; leave the row out or fill it in"));

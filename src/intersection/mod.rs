@@ -15,6 +15,20 @@
 //! (2021). Names: its F is `phi`, its G is the head, its T is the [`Tree`](crate::tree::Tree), its S′ are
 //! [`Examples`](crate::tree::Examples), its λ₁, λ₂, λ₃ are `label`, `tree` and `sparse`. Host: trees and counts; the losses
 //! stay on their device.
+//!
+//! ```
+//! use lastlayer::prelude::*;
+//! let (seed, device) = (Seed::new(1), Device::Cpu);
+//! let data = arcs(60, 0.1, seed, &device)?;
+//! let net = code_net(zoo::mlp(&[2, 8])?, Quantiser::default(), 8, 2, seed, &device)?;
+//! let agreement = Agreement { cart: Cart { depth: 2, ..Cart::default() }, ..Agreement::default() };
+//! let both = Intersection::new(&net, &data, agreement)?;
+//! Trainer::adam(0.01).epochs(3).batch(20).silent().fit(&both, &data, |b| both.step(b))?;
+//! let tree = both.final_tree(&data)?;
+//! assert!(tree.depth() <= 2);
+//! assert!(tree.accuracy(&both.codes(&data)?, &data.labels()?)? > 0.5);
+//! # Ok::<(), lastlayer::error::Error>(())
+//! ```
 
 mod agreement;
 mod fidelity;

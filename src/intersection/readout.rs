@@ -11,6 +11,21 @@ use crate::table::{Cell, Table};
 use crate::tree::{Codes, Tree, TreeNames};
 
 /// What a question of a tree asks for, judged on the rows that reach it.
+///
+/// ```
+/// use lastlayer::intersection::NodeReading;
+/// let reading = NodeReading {
+///     node: 0,
+///     depth: 0,
+///     rows: 100,
+///     attribute: "tail".to_string(),
+///     column: 3,
+///     mcc: -0.8,
+///     null: 0.2,
+/// };
+/// assert!(reading.counts(0.5)); // strong, of whatever sign, and above chance
+/// assert!(!NodeReading { null: 0.9, ..reading }.counts(0.5));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeReading {
     pub node: usize,
@@ -27,6 +42,21 @@ pub struct NodeReading {
 }
 
 /// The questions of a tree as attributes. Checked by `tests/intersection/readout.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let codes = Codes::from_bytes((0..40).map(|i| i % 2 * 3).collect(), 1, 4)?;
+/// let a: Vec<f64> = (0..40).map(|i| f64::from(i % 2)).collect();
+/// let x = Tensor::zeros((40, 1), DType::F32, &Device::Cpu)?;
+/// let data = Dataset::new("forty", x, Tensor::zeros(40, DType::U32, &Device::Cpu)?, ["any"])?;
+/// let data = data.with_attributes(Tensor::new(a, &Device::Cpu)?.unsqueeze(1)?, ["has_tail"])?;
+/// let p = Array2::from_shape_fn((40, 2), |(i, class)| f64::from(u8::from(i % 2 == class)));
+/// let tree = Cart::default().fit(&codes, &p)?;
+/// let readout = read_tree(&tree, &codes, &data, Seed::new(1))?;
+/// let rules = tree.rules(&readout.names(&tree, &["plain", "tailed"])?)?;
+/// assert!(rules.starts_with("has tail?\n  yes: tailed 1.00"));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Readout {
     pub readings: Vec<NodeReading>,
@@ -46,13 +76,27 @@ const LEAST: f64 = 0.5;
 /// ```
 /// Host: codes and attributes. Cost: 200 shuffles of the rows of each node. Fails: `Data` if the set has no attributes,
 /// `Shape` for codes of another set or tree.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // One feature, which is 3 where the attribute holds and 0 elsewhere.
+/// let codes = Codes::from_bytes((0..40).map(|i| i % 2 * 3).collect(), 1, 4)?;
+/// let a: Vec<f64> = (0..40).map(|i| f64::from(i % 2)).collect();
+/// let x = Tensor::zeros((40, 1), DType::F32, &Device::Cpu)?;
+/// let data = Dataset::new("forty", x, Tensor::zeros(40, DType::U32, &Device::Cpu)?, ["any"])?;
+/// let data = data.with_attributes(Tensor::new(a, &Device::Cpu)?.unsqueeze(1)?, ["has_tail"])?;
+/// let p = Array2::from_shape_fn((40, 2), |(i, class)| f64::from(u8::from(i % 2 == class)));
+/// let readout = read_tree(&Cart::default().fit(&codes, &p)?, &codes, &data, Seed::new(1))?;
+/// assert_eq!((readout.readings[0].mcc, readout.attributes()), (1.0, vec!["has_tail".to_string()]));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn read_tree(tree: &Tree, codes: &Codes, data: &Dataset, seed: Seed) -> Result<Readout> {
     let a = data
         .a
         .as_ref()
         .ok_or_else(|| Error::data(&data.names.set, "it has no attributes to name questions after"))?;
     let columns = data.names.attributes.len();
-    ensure_shape("attributes of codes", vec![codes.n(), columns], Numbers::dims(a))?;
+    ensure_shape("attributes of codes", vec![codes.n(), columns], a.sizes())?;
     let table = Array2::from_shape_vec((codes.n(), columns), a.numbers()?.into_owned())
         .map_err(|e| Error::shape("attributes", "[n, attributes]", e))?;
     let depths = tree.depths();

@@ -13,6 +13,16 @@ use crate::error::{Error, Result, ensure_shape};
 /// ```
 /// In blocks: the products of a block with all that lies below it are one matrix product, left out where it is zero. Cost:
 /// n³/6 multiplications to factor, n² to solve. Checked by `tests/lp/algebra.rs`.
+///
+/// ```
+/// use lastlayer::{linalg::Cholesky, ndarray::array};
+/// let factor = Cholesky::new(&array![[4.0, 2.0], [2.0, 5.0]])?; // L = [[2, 0], [1, 2]]
+/// assert_eq!(factor.least_pivot(), 4.0);
+/// assert_eq!(factor.solve(&[8.0, 12.0])?, [1.0, 2.0]);
+/// assert_eq!(factor.solve_matrix(&array![[4.0], [2.0]])?, array![[1.0], [0.0]]);
+/// assert!(Cholesky::new(&array![[1.0, 2.0], [2.0, 1.0]]).is_err()); // not positive definite
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Cholesky {
     /// (n, n) L; what lies above the diagonal means nothing.

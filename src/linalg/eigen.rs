@@ -21,6 +21,15 @@ const MAX_STEPS: usize = 60;
 /// halves of A may differ by rounding; their mean is taken. Cost: about 6n³ multiplications, 0.1 s for n = 400. Fails:
 /// `Shape` unless A is square and has a row, `Data` if it is not finite or not symmetric, `Solve` if the steps do not
 /// converge. Checked by `tests/foca/eigen.rs`.
+///
+/// ```
+/// use lastlayer::{linalg::symmetric_eigen, ndarray::array};
+/// let (values, vectors) = symmetric_eigen(&array![[2.0, 1.0], [1.0, 2.0]])?;
+/// assert!((values[0] - 1.0).abs() < 1e-14 && (values[1] - 3.0).abs() < 1e-14);
+/// // The second vector is (1, 1)/√2, up to its sign.
+/// assert!((vectors[[0, 1]] - vectors[[1, 1]]).abs() < 1e-14);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn symmetric_eigen(a: &Array2<f64>) -> Result<(Vec<f64>, Array2<f64>)> {
     let (mut a, exponent) = symmetric_part(a)?;
     let reflections = tridiagonalise(&mut a);

@@ -17,6 +17,14 @@ const REPEATED: f64 = 1e-10;
 /// Rows that repeat others are left out, so x solves all equations if they agree with each other, and the k most
 /// independent of them if not. Cost: O(rows · columns · rank). Fails: `Shape` unless r has an entry per row.
 /// Checked by `tests/lp/algebra.rs`.
+///
+/// ```
+/// use lastlayer::{linalg::shortest_solution, ndarray::array};
+/// // The point of the line x + y = 2 that is nearest to the origin; the second equation says the same.
+/// let (x, rank) = shortest_solution(&array![[1.0, 1.0], [2.0, 2.0]], &[2.0, 4.0])?;
+/// assert!(rank == 1 && x.iter().all(|x| (x - 1.0).abs() < 1e-14));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn shortest_solution(a: &Array2<f64>, r: &[f64]) -> Result<(Vec<f64>, usize)> {
     let (m, n) = a.dim();
     ensure_shape("right side of linear equations", m, r.len())?;

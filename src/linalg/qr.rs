@@ -15,6 +15,14 @@ const REPEATED: f64 = 1e-14;
 /// ```
 /// The thin QR factors of Aᵀ, without the columns that add nothing, by Gram and Schmidt, twice. A has to be finite. Cost:
 /// 2 n d r. Checked by `tests/foca/softmax.rs`.
+///
+/// ```
+/// use lastlayer::{linalg::row_basis, ndarray::array};
+/// let a = array![[3.0, 4.0, 0.0], [6.0, 8.0, 0.0], [0.0, 0.0, 2.0]];
+/// let (q, coordinates) = row_basis(&a);
+/// assert_eq!(q.dim(), (2, 3)); // the second row repeats the first
+/// assert!((coordinates.dot(&q) - a).iter().all(|gap| gap.abs() < 1e-14));
+/// ```
 pub fn row_basis(a: &Array2<f64>) -> (Array2<f64>, Array2<f64>) {
     let (n, d) = a.dim();
     let mut basis: Vec<Vec<f64>> = Vec::new();

@@ -11,6 +11,16 @@ use super::scale::Scaled;
 use crate::error::Result;
 
 /// What surrounds Newton's method.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let program = Lp::auc([0.0, 1.0], [1, 0], 0.5)?;
+/// for outer in [lp::Outer::Augmented, lp::Outer::Epsilon] {
+///     let found = NewtonLp { outer, ..NewtonLp::default() }.solve(&program)?;
+///     assert!((found.optimal()?.value - 1.5).abs() < 1e-8);
+/// }
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outer {
     /// Bounds moved by ε times the multipliers: the augmented Lagrangian. Falls back to the other.
@@ -31,6 +41,22 @@ pub enum Outer {
 /// optimal is proved infeasible or unbounded, or called inexact: the solver never claims more than its certificate
 /// shows. Differs: the paper uses one penalty with a fixed ε and full steps; see [`Published`](super::Published). Cost:
 /// about as many factors of an n × n matrix as there are Newton steps. Checked by `tests/lp/solve.rs`.
+/// Book: `lp/penalties.md#eq-lp-outer`, `#eq-lp-outer-bound`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let program = Lp::new(Matrix::dense(ndarray::array![[-1.0]])?, &[-1.0], &[1.0])?; // min z, z ≥ 1
+/// let newton = NewtonLp::default();
+/// let found = newton.solve(&program)?;
+/// assert!((found.z[0] - 1.0).abs() < 1e-9 && (found.v[0] - 1.0).abs() < 1e-9);
+/// // The same by hand, a step at a time.
+/// let mut state = newton.init(&program)?;
+/// while !newton.done(&state) {
+///     state = newton.step(&state)?;
+/// }
+/// assert_eq!(newton.finish(&state)?, found);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewtonLp {
     /// Penalty parameter to start from, in units in which bounds and objective have size one.
@@ -53,6 +79,21 @@ impl Default for NewtonLp {
 }
 
 /// Where the solver is. The point and the multipliers are in the units of the program it was given.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let program = Lp::new(Matrix::dense(ndarray::array![[-1.0]])?, &[-1.0], &[1.0])?; // min z, z ≥ 1
+/// let newton = NewtonLp::default();
+/// let mut state = newton.init(&program)?;
+/// assert_eq!((state.z(), state.steps()), (vec![0.0], 0));
+/// assert!(!state.certificate().holds(1e-9));
+/// while !newton.done(&state) {
+///     state = newton.step(&state)?;
+/// }
+/// assert!(state.steps() > 0 && state.certificate().holds(1e-9));
+/// assert!((state.v()[0] - 1.0).abs() < 1e-8);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct LpState {
     pub(super) problem: Arc<Scaled>,

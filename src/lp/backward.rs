@@ -8,9 +8,18 @@ use super::normal::{Normal, Shift};
 use super::program::{Lp, difference, length};
 use super::scale::Scaled;
 use super::step;
-use crate::error::{Result, ensure_shape};
+use crate::error::{Error, Result, ensure_shape};
 
 /// A sum of outer products Σ left rightᵀ: the gradient in a matrix, without the memory of one.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let program = Lp::new(Matrix::dense(ndarray::array![[1.0]])?, &[3.0], &[-2.0])?; // min −2z, z ≤ 3
+/// let gradients = lp::envelope(&NewtonLp::default().solve(&program)?);
+/// assert!((gradients.A.get(0, 0) - 6.0).abs() < 1e-7); // v zᵀ
+/// assert_eq!(gradients.A.to_dense().dim(), (1, 1));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct OuterSum {
     rows: usize,
@@ -21,6 +30,15 @@ pub struct OuterSum {
 /// Gradients of a loss in the numbers of a linear program.
 ///
 /// Checked by `tests/lp/backward.rs`, each against finite differences.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let program = Lp::new(Matrix::dense(ndarray::array![[1.0]])?, &[3.0], &[-2.0])?; // min −2z, z ≤ 3
+/// let optimum = lp::envelope(&NewtonLp::default().solve(&program)?);
+/// // V = c b, so ∂V/∂b = c = −2 and ∂V/∂c = b = 3.
+/// assert!((optimum.b[0] + 2.0).abs() < 1e-8 && (optimum.c[0] - 3.0).abs() < 1e-8);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gradients {
     /// (m, n)
@@ -41,16 +59,29 @@ const CORRECTIONS: usize = 8;
 /// Gradients of the optimum cᵀz itself: no solve at all.
 ///
 /// ```text
-/// ∂V/∂c = z,   ∂V/∂b = −v,   ∂V/∂A = v zᵀ          and the same for equalities         [book: lp/differentiating.md]
+/// ∂V/∂c = z,   ∂V/∂b = −v,   ∂V/∂A = v zᵀ          and the same for equalities
 /// ```
 /// The envelope theorem: z and v may be held still. Right for every optimum; where z or v is one of several, one of
 /// several. Cost: O(m + n). Checked by `tests/lp/backward.rs::envelope_is_the_gradient_of_the_value`.
+/// Book: `lp/differentiating.md#eq-lp-diff-envelope`, `#eq-lp-diff-subgradient`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // The gradient of the AUC program's optimum in its bounds is −v: what each pair is worth.
+/// let found = NewtonLp::default().solve(&Lp::auc([0.0, 1.0, -9.0], [1, 0, 0], 0.5)?)?;
+/// let by_bound = lp::envelope(&found).b;
+/// assert!((by_bound[0] + 0.5).abs() < 1e-8); // the pair that is ranked wrongly, one of two
+/// assert!(by_bound[1].abs() < 1e-8); // the one that is ranked well
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn envelope(solution: &Solution) -> Gradients {
     value_gradients(&solution.z, &solution.v, &solution.v_eq)
 }
 
 impl PenaltyPoint {
     /// Gradients of g(y)/ε, the lower bound of the optimum: as [`envelope`], with y in place of z.
+    ///
+    /// Book: `lp/differentiating.md#eq-lp-diff-envelope-penalty`.
     pub fn envelope(&self) -> Gradients {
         value_gradients(&self.y, &self.v, &self.v_eq)
     }
@@ -69,13 +100,29 @@ fn value_gradients(z: &[f64], v: &[f64], v_eq: &[f64]) -> Gradients {
 /// A_J z = b_J,   A_Jᵀ w = ∂L/∂z,   ∂L/∂b_J = w,   ∂L/∂A_J = −w zᵀ,   ∂L/∂c = 0
 /// ```
 /// J are the rows with a positive multiplier and all equalities. **∂z/∂c is zero**: a vertex does not move while c
-/// turns, then jumps. If the solution is degenerate, w is a least-squares compromise between the
-/// derivatives on either side of the kink, and need not be one of them [book: lp/differentiating.md]. Cost: one factor of A_JᵀA_J. Fails: as [`Solution::optimal`], `Shape` unless ∂L/∂z has an
-/// entry per variable. Checked by `tests/lp/backward.rs::active_set_is_the_derivative_of_the_solution`.
+/// turns, then jumps. If the solution is degenerate, w is a least-squares compromise between the derivatives on either
+/// side of the kink, and need not be one of them. Cost: one factor of A_JᵀA_J. Fails: as [`Solution::optimal`], `Shape`
+/// unless ∂L/∂z has an entry per variable and the solution is of this program. Checked by
+/// `tests/lp/backward.rs::active_set_is_the_derivative_of_the_solution`.
+/// Book: `lp/differentiating.md#eq-lp-diff-active`, `#eq-lp-diff-least-squares`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let program = Lp::new(Matrix::dense(ndarray::array![[2.0]])?, &[3.0], &[-1.0])?; // z = b/2 at the optimum
+/// let found = NewtonLp::default().solve(&program)?;
+/// let gradients = lp::active_set(&program, &found, &[1.0])?;
+/// assert!((gradients.b[0] - 0.5).abs() < 1e-9);
+/// assert_eq!(gradients.c, [0.0]); // a vertex stays while c turns
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn active_set(lp: &Lp, solution: &Solution, z_bar: &[f64]) -> Result<Gradients> {
     solution.optimal()?;
     ensure_shape("gradient in z", lp.n(), z_bar.len())?;
     ensure_shape("z of the solution", lp.n(), solution.z.len())?;
+    ensure_shape("v of the solution", lp.m(), solution.v.len())?;
+    if let Some(row) = solution.active.iter().find(|row| **row >= lp.m()) {
+        return Err(Error::shape("active row of the solution", format!("below {}", lp.m()), row));
+    }
     // In the solver's units: gradients in z go in by columns, and come out by rows.
     let problem = Scaled::new(lp, true);
     let z_bar = problem.of_columns(z_bar);
@@ -112,6 +159,17 @@ pub fn active_set(lp: &Lp, solution: &Solution, z_bar: &[f64]) -> Result<Gradien
 /// In b and A this is [`active_set`] up to O(ε); in c it is −εH⁻¹, a trace of the penalty and not of the program.
 /// Cost: one factor of H. Fails: `Shape` unless the gradients fit, `Solve` if H cannot be factored.
 /// Checked by `tests/lp/backward.rs::penalty_gradients_match_finite_differences`.
+/// Book: `lp/differentiating.md#eq-lp-diff-penalty`, `#eq-lp-diff-dual-output`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let program = Lp::new(Matrix::dense(ndarray::array![[-1.0]])?, &[-1.0], &[1.0])?; // min z, z ≥ 1
+/// let point = PenaltyNewton { epsilon: 0.1, ..PenaltyNewton::default() }.minimise(&program, &[0.0])?;
+/// // y = −b − ε c.
+/// let gradients = lp::penalty_implicit(&program, &point, &[1.0], None)?;
+/// assert!((gradients.b[0] + 1.0).abs() < 1e-9 && (gradients.c[0] + 0.1).abs() < 1e-9);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn penalty_implicit(
     lp: &Lp,
     point: &PenaltyPoint,
@@ -153,6 +211,17 @@ pub fn penalty_implicit(
 /// At the minimum d = 0 and this is [`penalty_implicit`] exactly: differentiating one step is enough, unrolling more is
 /// waste. Cost: one factor of H. Fails: as [`penalty_implicit`]. Checked by
 /// `tests/lp/backward.rs::one_step_at_the_minimum_is_the_implicit_gradient`.
+/// Book: `lp/differentiating.md#eq-lp-diff-one-step`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let program = Lp::new(Matrix::dense(ndarray::array![[-1.0]])?, &[-1.0], &[1.0])?; // min z, z ≥ 1
+/// let point = PenaltyNewton::default().minimise(&program, &[0.0])?;
+/// let once = lp::one_step(&program, &point, &[1.0])?;
+/// let implicit = lp::penalty_implicit(&program, &point, &[1.0], None)?;
+/// assert!((once.A.get(0, 0) - implicit.A.get(0, 0)).abs() < 1e-9);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn one_step(lp: &Lp, point: &PenaltyPoint, y_bar: &[f64]) -> Result<Gradients> {
     let at = Frozen::new(lp, point, y_bar)?;
     let minus = |values: Vec<f64>| values.into_iter().map(|v| -v).collect::<Vec<f64>>();

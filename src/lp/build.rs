@@ -34,6 +34,7 @@ impl Lp {
     /// z_ij in the order of positives, then negatives. The exact AUC is at least the share of z = 0.
     /// Differs: printed with n for the number of pairs N. Shapes: `s` (n), `y` (n) → N variables, 2N rows, A diagonal.
     /// Fails: as [`auc_loss`](super::auc_loss). Checked by `tests/lp/losses.rs::auc_equals_its_linear_program`.
+    /// Book: `lp/metrics.md#eq-lp-metrics-auc`, `#eq-lp-metrics-readouts`.
     pub fn auc(s: impl Numbers, y: impl Numbers, margin: f64) -> Result<Lp> {
         let s = &s.numbers()?[..];
         finite("scores", s)?;
@@ -51,6 +52,7 @@ impl Lp {
     /// ```
     /// Differs: Eq. (2) has the opposite sign and no 1/(n_k n_l). Shapes: `s` (n, K), `y` (n). Fails: as
     /// [`auc_mu_loss`](super::auc_mu_loss). Checked by `tests/lp/losses.rs::auc_mu_equals_its_linear_program`.
+    /// Book: `lp/metrics.md#eq-lp-metrics-mu`.
     pub fn auc_mu(
         s: impl Numbers,
         y: impl Numbers,
@@ -98,6 +100,7 @@ impl Lp {
     /// Charnes and Cooper's form of the ratio, with h = u/t; the last variable is t. Here A depends on the network and
     /// b, c do not. Shapes: `r` (n) in [0, 1], `y` (n) → n + 1 variables, 3n + 1 rows. Fails: `Data` without a positive
     /// or for an r outside [0, 1]. Checked by `tests/lp/losses.rs::f_loss_equals_its_linear_program`.
+    /// Book: `lp/metrics.md#eq-lp-metrics-f`.
     pub fn f_train(r: impl Numbers, y: impl Numbers, beta: f64) -> Result<Lp> {
         let r = &r.numbers()?[..];
         finite("soft decisions", r)?;
@@ -126,6 +129,7 @@ impl Lp {
     /// ```
     /// Shapes: `eta` (n) → n + 1 variables, 2n + 1 rows. Fails: as [`f_decide`](super::f_decide).
     /// Checked by `tests/lp/losses.rs::f_decide_equals_its_linear_program`.
+    /// Book: `lp/metrics.md#eq-lp-metrics-f-infer`.
     pub fn f_infer(eta: impl Numbers, beta: f64) -> Result<Lp> {
         let eta = &eta.numbers()?[..];
         chances(eta)?;
@@ -142,6 +146,7 @@ impl Lp {
     /// Variables: ξ of the negatives, ζ of the positives, the threshold t. Fails: as
     /// [`precision_at_recall`](super::precision_at_recall).
     /// Checked by `tests/lp/losses.rs::neyman_pearson_equals_its_linear_program`.
+    /// Book: `lp/metrics.md#eq-lp-metrics-np`.
     pub fn precision_at_recall(s: impl Numbers, y: impl Numbers, recall: f64, margin: f64) -> Result<Lp> {
         let s = &s.numbers()?[..];
         share("recall", recall)?;
@@ -161,6 +166,7 @@ impl Lp {
     /// May be infeasible: no threshold then has the precision, counted in hinges. Fails: `Config` for a precision
     /// outside [0, 1], else as [`precision_at_recall`](super::precision_at_recall).
     /// Checked by `tests/lp/losses.rs::recall_at_precision_equals_its_linear_program`.
+    /// Book: `lp/metrics.md#eq-lp-metrics-rp`.
     pub fn recall_at_precision(s: impl Numbers, y: impl Numbers, precision: f64, margin: f64) -> Result<Lp> {
         let s = &s.numbers()?[..];
         share("precision", precision)?;

@@ -6,6 +6,17 @@ use super::scale::Scaled;
 use crate::error::{Error, Result};
 
 /// What is known about a linear program.
+///
+/// ```
+/// use lastlayer::lp::Status;
+/// use lastlayer::prelude::*;
+/// // min −z with z ≥ 0 only: it falls for ever.
+/// let program = Lp::new(Matrix::dense(ndarray::array![[-1.0]])?, &[0.0], &[-1.0])?;
+/// let found = NewtonLp::default().solve(&program)?;
+/// assert_eq!(found.status, Status::Unbounded);
+/// assert!(found.optimal().is_err()); // an answer, but no optimum
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// z and v satisfy the conditions of optimality to the tolerance.
@@ -25,6 +36,16 @@ pub enum Status {
 /// ```
 /// Equalities count in all three. v ≥ 0 holds exactly. A small gap alone proves nothing: primal feasibility must be
 /// looked at too. Checked by `tests/lp/certificate.rs`.
+/// Book: `lp/penalties.md#eq-lp-certificate`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let found = NewtonLp::default().solve(&Lp::auc([0.0, 1.0], [1, 0], 0.5)?)?;
+/// assert!(found.certificate.holds(1e-9));
+/// let far = lp::Certificate { primal: 0.5, dual: 0.0, gap: 0.0 };
+/// assert_eq!(far.worst(), 0.5);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Certificate {
     pub primal: f64,
@@ -33,6 +54,19 @@ pub struct Certificate {
 }
 
 /// Proof that there is no optimum.
+///
+/// Book: `lp/penalties.md#eq-lp-farkas`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // z ≤ 0 and z ≥ 1 contradict each other; adding the two rows up gives 0 ≤ −1.
+/// let rows = Matrix::dense(ndarray::array![[1.0], [-1.0]])?;
+/// let found = NewtonLp::default().solve(&Lp::new(rows, &[0.0, -1.0], &[1.0])?)?;
+/// assert_eq!(found.status, lp::Status::Infeasible);
+/// let Some(lp::Ray::Farkas { v, .. }) = found.ray else { panic!("no proof") };
+/// assert!(v[0] > 0.0 && (v[0] - v[1]).abs() < 1e-9);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ray {
     /// v ≥ 0 with Aᵀv + A_eqᵀv_eq = 0 and bᵀv + b_eqᵀv_eq < 0: adding the rows up with these weights gives 0 < 0.
@@ -44,6 +78,17 @@ pub enum Ray {
 /// What a solver found.
 ///
 /// Checked by `tests/lp/solve.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let rows = Matrix::dense(ndarray::array![[-1.0], [1.0]])?;
+/// let program = Lp::new(rows, &[-1.0, 9.0], &[2.0])?; // min 2z, 1 ≤ z ≤ 9
+/// let found = NewtonLp::default().solve(&program)?;
+/// assert!((found.value - 2.0).abs() < 1e-8);
+/// assert_eq!(found.active, [0]); // the first row pins z down, and is worth 2 a unit
+/// assert!((found.v[0] - 2.0).abs() < 1e-8 && !found.degenerate);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Solution {
     pub status: Status,

@@ -7,7 +7,7 @@ use super::newton::{Here, Multipliers};
 use super::normal::{Normal, Shift};
 use super::program::{Lp, difference, largest, length};
 use crate::error::Result;
-use crate::linalg::least_squares::shortest_solution;
+use crate::linalg::shortest_solution;
 
 /// Below this the objective drowns in the rounding of the penalty.
 const LEAST_EPSILON: f64 = 1e-10;

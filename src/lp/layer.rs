@@ -20,6 +20,16 @@ use crate::ops::known;
 /// LpInputs { b: Some(b), ..Default::default() }
 /// ```
 /// Shapes: `A` (m, n), `b` (m), `c` (n), `A_eq` (m_eq, n), `b_eq` (m_eq), of one dtype and on one device.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let program = Lp::new(Matrix::dense(ndarray::array![[1.0]])?, &[0.0], &[-1.0])?; // min −z, z ≤ b
+/// let b = Tensor::new(&[3.0f64], &Device::Cpu)?;
+/// let out = LpLayer::default().forward(&program, &LpInputs { b: Some(b), ..Default::default() })?;
+/// assert!((out.solution.z[0] - 3.0).abs() < 1e-9); // the 0 of the program was replaced
+/// assert!(LpLayer::default().forward(&program, &LpInputs::default()).is_err()); // nothing to feed
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct LpInputs {
     pub A: Option<Tensor>,
@@ -30,6 +40,21 @@ pub struct LpInputs {
 }
 
 /// How the solution of a program is differentiated.
+///
+/// Book: `lp/differentiating.md#eq-lp-diff-agree`, `#eq-lp-diff-cost`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let program = Lp::new(Matrix::dense(ndarray::array![[1.0]])?, &[3.0], &[-1.0])?; // min c z, z ≤ 3
+/// let c = Var::new(&[-1.0f64], &Device::Cpu)?;
+/// let inputs = LpInputs { c: Some(c.as_tensor().clone()), ..Default::default() };
+/// let layer = LpLayer { backward: lp::Backward::Penalty { epsilon: 0.01 }, ..Default::default() };
+/// let gradients = layer.forward(&program, &inputs)?.z.sum_all()?.backward()?;
+/// // The penalty's minimum is 3 − ε c.
+/// let by_c = gradients.get(&c).expect("a gradient").to_vec1::<f64>()?;
+/// assert!((by_c[0] + 0.01).abs() < 1e-9);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Backward {
     /// Through the rows that pin the exact solution down. Nothing flows to c: a vertex does not move while c turns.
@@ -49,6 +74,18 @@ pub enum Backward {
 /// out.value.backward()?            // ∂(cᵀz)/∂b = −v, by the envelope theorem
 /// ```
 /// Checked by `tests/lp/layer.rs`.
+/// Book: `lp/differentiating.md#eq-lp-diff-envelope`, `#eq-lp-diff-active`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let program = Lp::new(Matrix::dense(ndarray::array![[1.0]])?, &[3.0], &[-2.0])?; // min −2z, z ≤ b
+/// let b = Var::new(&[3.0f64], &Device::Cpu)?;
+/// let inputs = LpInputs { b: Some(b.as_tensor().clone()), ..Default::default() };
+/// let out = LpLayer::default().forward(&program, &inputs)?;
+/// let gradients = out.value.backward()?;
+/// assert!((gradients.get(&b).expect("a gradient").to_vec1::<f64>()?[0] + 2.0).abs() < 1e-8);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LpLayer {
     pub solver: NewtonLp,
@@ -56,6 +93,19 @@ pub struct LpLayer {
 }
 
 /// What a layer gives.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let program = Lp::new(Matrix::dense(ndarray::array![[2.0]])?, &[3.0], &[-1.0])?; // z = b/2
+/// let b = Var::new(&[3.0f64], &Device::Cpu)?;
+/// let inputs = LpInputs { b: Some(b.as_tensor().clone()), ..Default::default() };
+/// let out = LpLayer::default().forward(&program, &inputs)?;
+/// assert!((out.z.to_vec1::<f64>()?[0] - 1.5).abs() < 1e-9);
+/// assert!((out.value.to_scalar::<f64>()? + 1.5).abs() < 1e-9);
+/// let gradients = out.z.sum_all()?.backward()?;
+/// assert!((gradients.get(&b).expect("a gradient").to_vec1::<f64>()?[0] - 0.5).abs() < 1e-9);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct LpOutput {
     /// (n) The solution, or the penalty's minimum near it, as [`Backward`] says.

@@ -1,6 +1,13 @@
 //! The exact minimum of the penalty along a line: one sort.
 
 /// Where along a direction the penalty is least.
+///
+/// ```
+/// use lastlayer::lp::{Fixed, Reach, exact_line_search};
+/// // Nothing but a linear term that falls.
+/// let falling = Fixed { curvature: 0.0, slope: -1.0 };
+/// assert_eq!(exact_line_search(&[], &[], falling, 1.0), Reach::Forever);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reach {
     /// At this multiple of the direction.
@@ -10,6 +17,13 @@ pub enum Reach {
 }
 
 /// The terms of a line search that no row can switch off: equalities and the linear term.
+///
+/// ```
+/// use lastlayer::lp::{Fixed, Reach, exact_line_search};
+/// // An equality alone: t² − t is least at one half.
+/// let fixed = Fixed { curvature: 2.0, slope: -1.0 };
+/// assert_eq!(exact_line_search(&[], &[], fixed, 1.0), Reach::At(0.5));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Fixed {
     /// Σ q² over equalities.
@@ -29,6 +43,15 @@ const FLAT: f64 = 1e-24;
 /// Walks over the kinks in order until φ' is no longer negative; at kink j the pair (q², q r) comes in if q > 0 and
 /// goes if q < 0. `size` is |d|², against which flatness is judged. Cost: O(m log m). `At(0)` if φ'(0) is not negative.
 /// Checked by `tests/lp/newton.rs::line_search_finds_the_minimum_of_a_piecewise_quadratic`.
+/// Book: `lp/newton.md#eq-lp-line-search`.
+///
+/// ```
+/// use lastlayer::lp::{Fixed, Reach, exact_line_search};
+/// // ½ (1 − t)₊² is zero from t = 1 on; a slope of one half moves the minimum to t = 1/2.
+/// assert_eq!(exact_line_search(&[1.0], &[-1.0], Fixed::default(), 1.0), Reach::At(1.0));
+/// let uphill = Fixed { slope: 0.5, ..Fixed::default() };
+/// assert_eq!(exact_line_search(&[1.0], &[-1.0], uphill, 1.0), Reach::At(0.5));
+/// ```
 pub fn exact_line_search(r: &[f64], q: &[f64], fixed: Fixed, size: f64) -> Reach {
     let (mut curvature, mut slope) = (fixed.curvature, fixed.slope);
     let mut kinks: Vec<(f64, usize)> = Vec::with_capacity(r.len());

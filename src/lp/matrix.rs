@@ -4,12 +4,22 @@ use ndarray::Array2;
 
 use super::structured::Structured;
 use crate::error::{Error, Result};
-use crate::linalg::cholesky::dot;
+use crate::linalg::dot;
 use crate::numbers::Numbers;
 
 /// A matrix in one of the two forms that solvers know.
 ///
 /// Checked by `tests/lp/algebra.rs::structured_and_dense_agree`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let dense = Matrix::dense(ndarray::array![[1.0, 0.0], [0.0, 2.0]])?;
+/// assert_eq!((dense.rows(), dense.columns(), dense.get(1, 1)), (2, 2, 2.0));
+/// let diagonal = dense.detect();
+/// assert!(matches!(diagonal, Matrix::Structured(_)));
+/// assert_eq!(diagonal.to_dense(), dense.to_dense());
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Matrix {
     Dense(Array2<f64>),
@@ -21,7 +31,7 @@ impl Matrix {
     ///
     /// Fails: `Shape` unless it has two.
     pub fn dense(a: impl Numbers) -> Result<Matrix> {
-        let dims = a.dims();
+        let dims = a.sizes();
         let &[m, n] = &dims[..] else {
             return Err(Error::shape("matrix of a linear program", "[rows, columns]", format!("{dims:?}")));
         };

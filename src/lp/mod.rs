@@ -23,6 +23,17 @@
 //! Paper: Meng, Mukherjee, Wu, Singh and Ravi, *Differentiable optimization of generalized nondecomposable functions
 //! using linear programs* (2021). Names: A, b, c, z, v as in the paper; its ϵ of ranking is `margin`, its ε of the
 //! penalty `epsilon`, its ρ `delta`. Host: the programs, in f64; losses and layer come back to the device of their scores.
+//!
+//! ```
+//! use lastlayer::prelude::*;
+//! // max u + v with u + 2v ≤ 4, 3u + v ≤ 6 and both not negative: the rows meet at (1.6, 1.2).
+//! let rows = ndarray::array![[1.0, 2.0], [3.0, 1.0]];
+//! let program = lp::UserForm::maximise(&[1.0, 1.0], rows, &[4.0, 6.0]).canonical()?;
+//! let found = NewtonLp::default().solve(&program)?;
+//! assert!((found.optimal()?.value + 2.8).abs() < 1e-8); // a minimum, so the sign is turned
+//! assert!((found.z[0] - 1.6).abs() < 1e-8 && found.certificate.holds(1e-9));
+//! # Ok::<(), lastlayer::error::Error>(())
+//! ```
 #![allow(non_snake_case)]
 
 mod augmented;

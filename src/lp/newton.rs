@@ -12,6 +12,19 @@ use crate::error::{Error, Result, ensure_shape};
 const CLEANING: usize = 3;
 
 /// How far along the Newton direction a step goes.
+///
+/// Book: `lp/newton.md#eq-lp-newton-cycle`, `#eq-lp-newton-short-cycle`.
+///
+/// ```
+/// use lastlayer::lp::StepRule;
+/// use lastlayer::prelude::*;
+/// let program = Lp::new(Matrix::dense(ndarray::array![[-1.0]])?, &[-1.0], &[1.0])?; // min z, z ≥ 1
+/// for rule in [StepRule::LineSearch, StepRule::Fixed(1.0)] {
+///     let point = PenaltyNewton { rule, ..PenaltyNewton::default() }.minimise(&program, &[0.0])?;
+///     assert!((point.y[0] - 0.99).abs() < 1e-9);
+/// }
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum StepRule {
     /// To the minimum along the line, found exactly.
@@ -31,6 +44,17 @@ pub enum StepRule {
 /// one. With the exact line search g falls in every step and the method ends after finitely many; with fixed steps
 /// neither is true. Differs: the paper prints the direction with the wrong sign, and v with a factor Aᵀ too many. Cost:
 /// one factor of H and a sort a step. Checked by `tests/lp/newton.rs`.
+/// Book: `lp/penalties.md#eq-lp-penalty`, `lp/newton.md#eq-lp-newton-step`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let program = Lp::new(Matrix::dense(ndarray::array![[-1.0]])?, &[-1.0], &[1.0])?; // min z, z ≥ 1
+/// let newton = PenaltyNewton { epsilon: 0.1, ..PenaltyNewton::default() };
+/// let point = newton.minimise(&program, &[0.0])?;
+/// // ½ (1 − y)₊² + ε y is least at y = 1 − ε, whatever ε with the exact dual.
+/// assert!((point.y[0] - 0.9).abs() < 1e-9 && (point.v[0] - 1.0).abs() < 1e-9);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct PenaltyNewton {
     /// Weight of the objective against the squared violations.
@@ -50,9 +74,20 @@ impl Default for PenaltyNewton {
 }
 
 /// Where Newton's method is on a penalty.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let program = Lp::new(Matrix::dense(ndarray::array![[-1.0]])?, &[-1.0], &[1.0])?; // min z, z ≥ 1
+/// let newton = PenaltyNewton::default();
+/// let start = newton.init(&program, &[0.0])?;
+/// assert_eq!(start.penalty, 0.5); // ½ (1 − 0)²
+/// let next = newton.step(&start)?;
+/// assert!(next.converged && next.steps == 1 && next.penalty < start.penalty);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct PenaltyState {
-    lp: Arc<Lp>,
+    pub(super) lp: Arc<Lp>,
     pub y: Vec<f64>,
     /// g(y).
     pub penalty: f64,
@@ -67,6 +102,18 @@ pub struct PenaltyState {
 }
 
 /// The minimum of a penalty, or how far it was found.
+///
+/// Book: `lp/penalties.md#eq-lp-tikhonov`, `#eq-lp-weak`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let program = Lp::new(Matrix::dense(ndarray::array![[-1.0]])?, &[-1.0], &[1.0])?; // min z, z ≥ 1
+/// let point = PenaltyNewton::default().minimise(&program, &[0.0])?;
+/// // A lower bound of the optimum 1: 1 − ε/2.
+/// assert!((point.value - 0.995).abs() < 1e-9);
+/// assert_eq!(point.envelope().c, point.y); // its derivative in c
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct PenaltyPoint {
     pub y: Vec<f64>,
@@ -119,6 +166,7 @@ impl PenaltyNewton {
     /// One Newton step; the same state again if there is nothing left to do.
     ///
     /// Fails: `Solve` if the Hessian cannot be factored.
+    /// Book: `lp/newton.md#eq-lp-newton-step`, `#eq-lp-newton-decrease`.
     pub fn step(&self, state: &PenaltyState) -> Result<PenaltyState> {
         let mut next = state.clone();
         if !self.done(&next) {
@@ -144,6 +192,7 @@ impl PenaltyNewton {
     /// All steps from a starting point.
     ///
     /// Fails: as [`init`](PenaltyNewton::init) and [`step`](PenaltyNewton::step). That it stopped early is no failure.
+    /// Book: `lp/newton.md#eq-lp-newton-finite`.
     pub fn minimise(&self, lp: &Lp, start: &[f64]) -> Result<PenaltyPoint> {
         let mut state = self.init(lp, start)?;
         while !self.done(&state) {

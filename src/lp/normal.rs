@@ -7,7 +7,7 @@ use super::matrix::Matrix;
 use super::program::Lp;
 use super::structured::{MOST_FULL, Structured};
 use crate::error::{Error, Result};
-use crate::linalg::cholesky::Cholesky;
+use crate::linalg::Cholesky;
 use crate::linalg::solve;
 
 /// A pivot below this share of the mean diagonal counts as none.
@@ -17,6 +17,19 @@ const LEAST_PIVOT: f64 = 1e-9;
 const SHIFT: f64 = 1e-6;
 
 /// What is added to the diagonal of the Hessian.
+///
+/// Book: `lp/newton.md#eq-lp-newton-rate`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // From y = 5 no row is active, so the Hessian is zero and some shift is needed.
+/// let program = Lp::new(Matrix::dense(ndarray::array![[-1.0]])?, &[-1.0], &[1.0])?; // min z, z ≥ 1
+/// for shift in [lp::Shift::IfSingular, lp::Shift::Always(1e-4)] {
+///     let point = PenaltyNewton { shift, ..PenaltyNewton::default() }.minimise(&program, &[5.0])?;
+///     assert!(point.converged && (point.y[0] - 0.99).abs() < 1e-9);
+/// }
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shift {
     /// Nothing, unless the Hessian is singular to working precision.

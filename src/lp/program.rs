@@ -13,6 +13,19 @@ use crate::error::{Error, Result, ensure_shape};
 /// ```
 /// Differs: the paper writes an equality as two inequalities, which leaves its multiplier without a unique value and
 /// breaks the recovery of z. Checked by `tests/lp/program.rs`.
+/// Book: `lp/metrics.md#eq-lp-metrics-form`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let program = Lp::new(Matrix::dense(ndarray::array![[1.0]])?, &[3.0], &[-1.0])?; // min −z, z ≤ 3
+/// assert_eq!(program.objective(&[2.0])?, -2.0);
+/// assert_eq!(program.excess(&[5.0])?, [2.0]); // breaks the bound by 2
+/// // A metric as a program: its optimum is the mean hinge over pairs.
+/// let auc = Lp::auc([2.0, 1.0, 0.0], [1, 0, 0], 1.5)?;
+/// assert_eq!((auc.n(), auc.m()), (2, 4));
+/// assert!((NewtonLp::default().solve(&auc)?.value - 0.25).abs() < 1e-9);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lp {
     /// (m, n)
@@ -128,6 +141,15 @@ impl Lp {
 /// ```
 /// Any group of rows or columns may be empty. Differs: the printed block form is not conformable and loses u, v ≥ 0.
 /// Checked by `tests/lp/program.rs::the_user_form_becomes_canonical`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let form = lp::UserForm::maximise(&[1.0, 1.0], ndarray::array![[1.0, 1.0]], &[1.0]);
+/// let program = form.canonical()?;
+/// assert_eq!((program.n(), program.m()), (2, 3)); // the signs are rows too
+/// assert_eq!(program.c, [-1.0, -1.0]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct UserForm {
     pub g: Vec<f64>,
@@ -201,7 +223,7 @@ impl UserForm {
 
 /// Σ aᵢbᵢ.
 pub(super) fn product(a: &[f64], b: &[f64]) -> f64 {
-    crate::linalg::cholesky::dot(a, b)
+    crate::linalg::dot(a, b)
 }
 
 /// a − b, in the memory of a.

@@ -14,6 +14,16 @@ use crate::error::Result;
 /// ```
 /// Converges on AUC in three or four steps. In general it may cycle for ever, and the ridge shrinks z by a hundredth,
 /// so that it is never `Optimal`. Checked by `tests/lp/published.rs`.
+/// Book: `lp/newton.md#eq-lp-newton-auc`, `#eq-lp-newton-cycle`, `lp/penalties.md#eq-lp-loose-stop`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // One pair, ranked wrongly by 1, at a margin of 1: the optimum is z = 2.
+/// let found = Published::default().solve(&Lp::auc([0.0, 1.0], [1, 0], 1.0)?)?;
+/// assert!((found.z[0] - 2.0 / 1.01).abs() < 1e-9); // shrunk by the ridge of the recovery
+/// assert_eq!(found.status, lp::Status::Inexact);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Published {
     pub epsilon: f64,
@@ -74,7 +84,8 @@ impl Published {
     /// z from the rows whose multiplier is positive, with the certificate it deserves.
     ///
     /// Fails: `Solve` if the Hessian cannot be factored.
-    pub fn finish(&self, lp: &Lp, state: &PenaltyState) -> Result<Solution> {
+    pub fn finish(&self, state: &PenaltyState) -> Result<Solution> {
+        let lp = &*state.lp;
         let here = Here::at(lp, &state.y, self.epsilon, &Multipliers::none(lp));
         let multipliers = here.multipliers(self.epsilon);
         let active: Vec<usize> = (0..lp.m()).filter(|j| multipliers.v[*j] > 0.0).collect();
@@ -110,7 +121,7 @@ impl Published {
         while !self.done(&state) {
             state = self.step(&state)?;
         }
-        self.finish(lp, &state)
+        self.finish(&state)
     }
 }
 

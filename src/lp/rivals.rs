@@ -18,6 +18,14 @@ use crate::train::{Batch, Group, Step, Trainable};
 /// ```
 /// Shapes: `s` (n), `y` (n), 0 or 1 → scalar. Cost: O(n²) time and memory. Host: the number of pairs. Fails: `Shape`, `Data`
 /// if a class is empty. Checked by `tests/lp/rivals.rs::pairwise_logistic_is_the_sum_over_pairs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let (s, y) = (Tensor::new(&[0.0f64, 0.0], &Device::Cpu)?, Tensor::new(&[1u32, 0], &Device::Cpu)?);
+/// let loss = pairwise_logistic(&s, &y)?.to_scalar::<f64>()?;
+/// assert!((loss - 2f64.ln()).abs() < 1e-12);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn pairwise_logistic(s: &Tensor, y: &Tensor) -> Result<Tensor> {
     let (s, y) = (s.flatten_all()?, y.to_dtype(s.dtype())?);
     ensure_shape("labels of a pairwise loss", s.dims(), y.dims())?;
@@ -36,6 +44,16 @@ pub fn pairwise_logistic(s: &Tensor, y: &Tensor) -> Result<Tensor> {
 ///
 /// Stage k takes `first_stage`·3^(k−1) steps with the learning rate `rate`·3^(1−k), each pulled towards the mean
 /// parameters of the stage before by ‖u − ū‖²/(2 `proximity`).
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = arcs(20, 0.1, Seed::new(1), &Device::Cpu)?;
+/// let net = SplitNet::new(zoo::mlp(&[2, 4])?, 1, Seed::new(1), &Device::Cpu)?;
+/// let short = PpdParams { first_stage: 10, ..PpdParams::default() };
+/// assert_eq!(Ppd::new(&net, &data, short)?.params.proximity, 500.0);
+/// assert!(Ppd::new(&net, &data, PpdParams { first_stage: 0, ..short }).is_err());
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PpdParams {
     pub rate: f64,
@@ -61,6 +79,18 @@ const FRESH: usize = 1024;
 /// with h = σ(s) and p the share of positives. Its value at the best a, b and α is that of the squared loss on pairs,
 /// p(1−p)(E(1 − h₊ + h₋)² − 1). Train it with `Trainer::sgd(ppd.params.rate, 0.0)`: the steps of a stage are scaled
 /// inside. Checked by `tests/lp/rivals.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = arcs(20, 0.1, Seed::new(1), &Device::Cpu)?;
+/// let net = SplitNet::new(zoo::mlp(&[2, 4])?, 1, Seed::new(1), &Device::Cpu)?;
+/// let ppd = Ppd::new(&net, &data, PpdParams::default())?;
+/// // Before training a, b and α are zero: scores of zero have 2p(1 − p)/4.
+/// let value = ppd.value(&Tensor::zeros(20, DType::F32, &Device::Cpu)?, &data.y)?;
+/// assert!((value.to_scalar::<f32>()? - 0.125).abs() < 1e-6);
+/// Trainer::sgd(ppd.params.rate, 0.0).batch(10).silent().fit(&ppd, &data, |b| ppd.step(b))?;
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Ppd {
     pub params: PpdParams,

@@ -18,6 +18,18 @@ use crate::error::{Error, Result, ensure_shape};
 /// The penalty itself is not self-concordant, and the smoothing is so only with a constant too large to use; but
 /// |p'''| ≤ κ p'' (quasi-self-concordance) bounds H along a line by e^{κ|a_jᵀd|t}, and t minimises the bound. t → 1 near the minimum, where convergence is quadratic.
 /// Book: `lp/concordance.md#eq-lp-qsc-step`. Checked by `tests/lp/smooth.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let program = Lp::new(Matrix::dense(ndarray::array![[-1.0]])?, &[-1.0], &[1.0])?; // min z, z ≥ 1
+/// let newton = SmoothNewton { delta: 1e-6, ..SmoothNewton::default() };
+/// let point = newton.minimise(&program, &[0.0])?;
+/// assert!(point.converged);
+/// // Where the softened slope is ε: y = 1 − ln(e^{κε} − 1)/κ, up to δ.
+/// let expected = 1.0 - (1f64.exp() - 1.0).ln() / 100.0;
+/// assert!((point.y[0] - expected).abs() < 1e-4);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct SmoothNewton {
     pub epsilon: f64,
@@ -37,6 +49,17 @@ impl Default for SmoothNewton {
 }
 
 /// Where the method is.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let program = Lp::new(Matrix::dense(ndarray::array![[-1.0]])?, &[-1.0], &[1.0])?; // min z, z ≥ 1
+/// let newton = SmoothNewton::default();
+/// let start = newton.init(&program, &[0.0])?;
+/// let next = newton.step(&start)?;
+/// assert!(next.t < 1.0); // a short step, far from the minimum
+/// assert!(start.penalty - next.penalty >= next.promised);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct SmoothState {
     lp: Arc<Lp>,
@@ -77,6 +100,7 @@ impl SmoothNewton {
     /// One step; the same state again if there is nothing left to do.
     ///
     /// Fails: `Solve` if the Hessian cannot be factored.
+    /// Book: `lp/concordance.md#eq-lp-qsc-step`, `#eq-lp-qsc-gain`, `#eq-lp-qsc-local`.
     pub fn step(&self, state: &SmoothState) -> Result<SmoothState> {
         let mut next = state.clone();
         if !self.done(&next) {
@@ -91,6 +115,8 @@ impl SmoothNewton {
     }
 
     /// The point with its multipliers p'(A y − b) / ε.
+    ///
+    /// Book: `lp/concordance.md#eq-lp-soft-dual`.
     pub fn finish(&self, state: &SmoothState) -> PenaltyPoint {
         let (r, r_eq) = residuals(&state.lp, &state.y);
         PenaltyPoint {
@@ -108,6 +134,7 @@ impl SmoothNewton {
     /// All steps from a starting point.
     ///
     /// Fails: as [`init`](SmoothNewton::init) and [`step`](SmoothNewton::step).
+    /// Book: `lp/concordance.md#eq-lp-qsc-bound`, `#eq-lp-qsc-counts`.
     pub fn minimise(&self, lp: &Lp, start: &[f64]) -> Result<PenaltyPoint> {
         let mut state = self.init(lp, start)?;
         while !self.done(&state) {
@@ -169,12 +196,28 @@ fn residuals(lp: &Lp, y: &[f64]) -> (Vec<f64>, Vec<f64>) {
 }
 
 /// p''(r) = σ(κr), which takes the place of the step.
+///
+/// Book: `lp/concordance.md#eq-lp-qsc`.
+///
+/// ```
+/// use lastlayer::lp::softened;
+/// assert_eq!(softened(0.0, 10.0), 0.5);
+/// assert!((softened(1.0, 100.0) - 1.0).abs() < 1e-12 && softened(-1.0, 100.0) < 1e-12);
+/// ```
 pub fn softened(r: f64, sharpness: f64) -> f64 {
     let e = (-(sharpness * r).abs()).exp();
     if r >= 0.0 { 1.0 / (1.0 + e) } else { e / (1.0 + e) }
 }
 
 /// p'(r) = ln(1 + e^{κr}) / κ, which takes the place of the positive part.
+///
+/// Book: `lp/concordance.md#eq-lp-soft`.
+///
+/// ```
+/// use lastlayer::lp::softened_slope;
+/// assert!((softened_slope(0.0, 10.0) - 2f64.ln() / 10.0).abs() < 1e-15);
+/// assert_eq!(softened_slope(3.0, 100.0), 3.0); // far from the kink it is the positive part
+/// ```
 pub fn softened_slope(r: f64, sharpness: f64) -> f64 {
     r.max(0.0) + (-(sharpness * r).abs()).exp().ln_1p() / sharpness
 }
@@ -182,6 +225,14 @@ pub fn softened_slope(r: f64, sharpness: f64) -> f64 {
 /// p(r) = −Li₂(−e^{κr}) / κ², which takes the place of ½ r₊² and is above it by at most π²/(6κ²).
 ///
 /// For u > 0, Li₂(−e^u) = −π²/6 − u²/2 − Li₂(−e^{−u}). Checked by `tests/lp/smooth.rs`.
+/// Book: `lp/concordance.md#eq-lp-soft`.
+///
+/// ```
+/// use lastlayer::lp::softened_value;
+/// let largest = std::f64::consts::PI.powi(2) / (6.0 * 100.0);
+/// assert!((softened_value(0.0, 10.0) - largest / 2.0).abs() < 1e-12);
+/// assert!((softened_value(3.0, 10.0) - 4.5 - largest).abs() < 1e-12); // ½ r² and a little
+/// ```
 pub fn softened_value(r: f64, sharpness: f64) -> f64 {
     let u = sharpness * r;
     let below = negative_dilogarithm((-u.abs()).exp());

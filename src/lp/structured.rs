@@ -3,9 +3,17 @@
 use ndarray::Array2;
 
 use crate::error::{Error, Result, ensure_shape};
-use crate::linalg::cholesky::dot;
+use crate::linalg::dot;
 
 /// One row of a structured matrix.
+///
+/// ```
+/// use lastlayer::lp::{Row, Structured};
+/// let thin = Row::Thin { own: Some((0, -1.0)), shared: vec![4.0] };
+/// let a = Structured::new(2, vec![1], vec![thin, Row::Full(vec![2.0, 3.0])])?;
+/// assert_eq!([a.get(0, 0), a.get(0, 1), a.get(1, 0), a.get(1, 1)], [-1.0, 4.0, 2.0, 3.0]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Row {
     /// An entry of its own in one column, and one in each full column.
@@ -22,6 +30,17 @@ pub enum Row {
 ///     [    R    ]      R: k full rows            Neyman–Pearson   r = 1, k = 1
 /// ```
 /// A product costs O(m(r+1) + nk), and so does a solve with AᵀA, times r + k. Checked by `tests/lp/algebra.rs`.
+///
+/// ```
+/// use lastlayer::lp::Structured;
+/// use lastlayer::prelude::*;
+/// // Four diagonal entries under one full row.
+/// let mut a = Array2::eye(4);
+/// a.push_row(Array1::from_elem(4, 0.5).view()).expect("four columns");
+/// let found = Structured::detect(&a).expect("a structure");
+/// assert_eq!((found.rows(), found.columns(), found.border()), (5, 4, 1));
+/// assert_eq!(found.get(4, 2), 0.5);
+/// ```
 #[derive(Clone, PartialEq)]
 pub struct Structured {
     n: usize,

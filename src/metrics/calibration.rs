@@ -7,6 +7,15 @@ use crate::numbers::Numbers;
 use crate::table::Cell;
 
 /// How probabilities are put into bins.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let (p, y) = ([0.1, 0.2, 0.25, 0.9], [0, 0, 1, 1]);
+/// let sizes = |bins| Ok::<_, Error>(Calibration::new(p, y, bins)?.bins.iter().map(|b| b.n).collect::<Vec<_>>());
+/// assert_eq!(sizes(Bins::EqualWidth(2))?, [3, 1]);
+/// assert_eq!(sizes(Bins::EqualMass(2))?, [2, 2]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bins {
     /// This many intervals of equal length over [0, 1], each closed on the right.
@@ -16,6 +25,14 @@ pub enum Bins {
 }
 
 /// One bin that holds at least one sample.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let found = Calibration::new([0.75, 0.75, 0.75, 0.75], [1, 1, 0, 0], Bins::EqualWidth(10))?;
+/// let bin = found.bins[0]; // empty ones are left out
+/// assert_eq!((bin.n, bin.predicted, bin.observed, bin.gap()), (4, 0.75, 0.5, 0.25));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bin {
     /// Number of samples.
@@ -29,6 +46,17 @@ pub struct Bin {
 /// Probabilities and outcomes, and their comparison bin by bin.
 ///
 /// Checked by `tests/metrics/calibration.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let found = Calibration::new([0.25, 0.25, 0.75, 0.75], [0, 1, 1, 1], Bins::EqualWidth(2))?;
+/// assert_eq!((found.ece(), found.mce()), (0.25, 0.25));
+/// assert_eq!(found.brier(), (0.0625 + 0.5625 + 0.0625 + 0.0625) / 4.0);
+/// assert!(found.log_loss()? > 0.0);
+/// let figure = curves(&[found.curve("ours")])?.labels("predicted", "observed");
+/// assert!(figure.csv().contains("ours,0.75,1.0"));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
     /// Probabilities and outcomes, in ascending order of the probabilities.

@@ -9,6 +9,14 @@ use crate::numbers::Numbers;
 use crate::table::Cell;
 
 /// Two numbers measured on the same data or seeds, and what their difference is worth.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let found: Comparison = paired([0.91, 0.93, 0.92], [0.90, 0.91, 0.91], 0.95)?;
+/// assert!((found.ours - 0.92).abs() < 1e-12);
+/// assert!(found.difference.value > 0.0 && found.p_value < 0.1);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
     /// The first method's number.
@@ -42,6 +50,16 @@ impl Comparison {
 /// Shapes: both (n), one number per seed, in the same order. Runs that agree in every seed have p-value 1. Fails:
 /// `Shape` if the lengths differ or are below two, `Config` if a number is not finite, the level is not in (0, 1), or
 /// all differences are the same number but zero. Checked by `tests/metrics/compare.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // Differences 1, 2, 3: mean 2, standard error 1/√3.
+/// let found = paired([2.0, 4.0, 6.0], [1.0, 2.0, 3.0], 0.95)?;
+/// assert_eq!(found.difference.value, 2.0);
+/// let t = 2.0 * 3f64.sqrt();
+/// assert!((found.p_value - 2.0 * distribution::student_cdf(-t, 2.0)?).abs() < 1e-12);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn paired(ours: impl Numbers, theirs: impl Numbers, level: f64) -> Result<Comparison> {
     let (ours, theirs) = (finite("our numbers", &ours)?, finite("their numbers", &theirs)?);
     ensure_shape("their numbers (one per seed, as ours)", ours.len(), theirs.len())?;
@@ -62,6 +80,16 @@ pub fn paired(ours: impl Numbers, theirs: impl Numbers, level: f64) -> Result<Co
 /// Shapes: `a` (n), `b` (n), `y` (n), in the same order. Scores that rank alike have p-value 1. Cost: O(n log n).
 /// Fails: as [`Scores::new`]; `Shape` with fewer than two samples of a class; `Config` unless the level lies in (0, 1),
 /// or if the areas differ but no sample varies. Checked by `tests/metrics/compare.rs` against all pairs.
+/// Book: `measures/decisions.md#eq-measures-delong`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let y = [1, 1, 1, 0, 0, 0];
+/// let found = delong([0.9, 0.8, 0.4, 0.5, 0.2, 0.1], [0.6, 0.3, 0.4, 0.5, 0.2, 0.7], y, 0.95)?;
+/// assert_eq!((found.ours, found.theirs), (8.0 / 9.0, 4.0 / 9.0));
+/// assert!(found.difference.low < 0.0 && found.p_value > 0.05); // six samples tell little
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn delong(a: impl Numbers, b: impl Numbers, y: impl Numbers, level: f64) -> Result<Comparison> {
     let z = two_sided(level)?;
     let (a, b) = (finite("first scores", &a)?, finite("second scores", &b)?);
@@ -103,6 +131,13 @@ fn p_value(difference: f64, error: f64, two_sided: impl Fn(f64) -> Result<f64>) 
 /// How often each of two classifiers alone was right, and whether that is more than luck.
 ///
 /// Checked by `tests/metrics/compare.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let found = metrics::McNemar { only_first: 8, only_second: 2, p_value: 0.109 };
+/// assert_eq!(found.chi_square()?.0, 25.0 / 10.0); // (|8 − 2| − 1)² / 10
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct McNemar {
     /// Samples that only the first got right.
@@ -146,6 +181,16 @@ impl McNemar {
 ///
 /// Shapes: both (n); 1 where the classifier was right, 0 where it was wrong. Fails: `Shape` if the lengths differ or
 /// are zero, `Config` if an entry is not 0 or 1. Checked by `tests/metrics/compare.rs`.
+/// Book: `measures/decisions.md#eq-measures-mcnemar`, `adversary/noise.md#eq-adv-noise-mcnemar`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // The first alone is right three times, the second alone never.
+/// let found = mcnemar([1, 1, 1, 1, 0], [0, 0, 0, 1, 0])?;
+/// assert_eq!((found.only_first, found.only_second), (3, 0));
+/// assert!((found.p_value - 0.25).abs() < 1e-14); // all heads or all tails
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn mcnemar(correct_a: impl Numbers, correct_b: impl Numbers) -> Result<McNemar> {
     let a = zeros_and_ones("first classifier's successes", &correct_a)?;
     let b = zeros_and_ones("second classifier's successes", &correct_b)?;

@@ -11,6 +11,17 @@ use crate::table::{Cell, Table};
 /// Row = true class, column = predicted class. With two classes, 1 is the positive one. A rate whose denominator is
 /// zero is an error that names what is missing.
 /// Checked by `tests/metrics/confusion.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let counts = Confusion::new([1, 1, 0, 0, 1], [1, 0, 0, 0, 1], 2)?;
+/// assert_eq!(counts.counts(), ndarray::array![[2, 1], [0, 2]]); // row: truth, column: prediction
+/// assert_eq!((counts.accuracy(), counts.precision()?, counts.tpr()?), (0.8, 2.0 / 3.0, 1.0));
+/// assert!((counts.f_beta(1.0)? - 0.8).abs() < 1e-15);
+/// let never = Confusion::new([0, 0], [0, 1], 2)?;
+/// assert!(never.precision().is_err()); // no alarm: 0/0 is an error, not NaN
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Confusion {
     counts: Array2<usize>,
@@ -259,6 +270,13 @@ fn undefined(what: impl ToString, why: impl ToString) -> Error {
 ///
 /// Shapes: both (n), entries 0 or 1. Fails: `Shape` if the lengths differ, `Config` if an entry is not 0 or 1 or one
 /// list never changes. Checked by `tests/metrics/confusion.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// assert_eq!(metrics::phi([1, 1, 0, 0], [1, 0, 1, 0])?, 0.0);
+/// assert_eq!(metrics::phi([1, 1, 0, 0], [0, 0, 1, 1])?, -1.0);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn phi(a: impl Numbers, b: impl Numbers) -> Result<f64> {
     zeros_and_ones("first list", &a)?;
     zeros_and_ones("second list", &b)?;

@@ -11,6 +11,15 @@ use crate::seed::Seed;
 use crate::table::Cell;
 
 /// A value and an interval that is made to cover the truth with the given chance: exactly, or for large samples.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let auc: Estimate = Scores::new([0.9, 0.4, 0.7, 0.2], [1, 1, 0, 0])?.auc_interval(0.95)?;
+/// assert_eq!((auc.value, auc.level), (0.75, 0.95));
+/// let row = Table::new(&["AUC"]).row(vec![auc])?; // a cell of a table
+/// assert!(row.csv().starts_with("AUC,AUC low,AUC high\n0.75,"));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// What was measured.
@@ -61,6 +70,16 @@ impl From<Estimate> for Cell {
 /// low = Beta⁻¹(α/2; k, n−k+1),   high = Beta⁻¹(1−α/2; k+1, n−k),   α = 1 − level
 /// ```
 /// Fails: `Config` unless 0 ≤ successes ≤ n, n ≥ 1 and the level lies in (0, 1). Checked by `tests/metrics/interval.rs`.
+/// Book: `measures/decisions.md#eq-measures-clopper`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // No failure in 50: the rate may still be 7 %.
+/// let found = rate_interval(0, 50, 0.95)?;
+/// assert_eq!((found.value, found.low), (0.0, 0.0));
+/// assert!((found.high - (1.0 - 0.025f64.powf(1.0 / 50.0))).abs() < 1e-12);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn rate_interval(successes: usize, n: usize, level: f64) -> Result<Estimate> {
     let value = rate(successes, n)?;
     let tail = 0.5 * (1.0 - confidence(level)?);
@@ -77,6 +96,14 @@ pub fn rate_interval(successes: usize, n: usize, level: f64) -> Result<Estimate>
 /// (p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n),   z = Φ⁻¹((1 + level)/2)
 /// ```
 /// Fails: as [`rate_interval`]. Checked by `tests/metrics/interval.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let (wilson, exact) = (wilson_interval(7, 20, 0.95)?, rate_interval(7, 20, 0.95)?);
+/// assert_eq!(wilson.value, 0.35);
+/// assert!(wilson.high - wilson.low < exact.high - exact.low);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn wilson_interval(successes: usize, n: usize, level: f64) -> Result<Estimate> {
     let (p, m) = (rate(successes, n)?, n as f64);
     let z = two_sided(level)?;
@@ -109,6 +136,14 @@ pub(super) fn two_sided(level: f64) -> Result<f64> {
 /// ```
 /// Fails: `Shape` with fewer than two numbers, `Config` if one is not finite or the level is not in (0, 1).
 /// Checked by `tests/metrics/interval.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let found = mean_interval([1.0, 2.0, 3.0], 0.95)?;
+/// let half = distribution::student_quantile(0.975, 2.0)? / 3f64.sqrt();
+/// assert!(found.value == 2.0 && (found.high - 2.0 - half).abs() < 1e-12);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn mean_interval(values: impl Numbers, level: f64) -> Result<Estimate> {
     let values = finite("values", &values)?;
     let tail = 0.5 * (1.0 - confidence(level)?);
@@ -135,6 +170,16 @@ pub(super) fn mean_and_error(values: &[f64]) -> Result<(f64, f64)> {
 }
 
 /// What a bootstrap may compute from resampled scores: a number, or a number that may fail.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let scores = Scores::new([0.9, 0.8, 0.35, 0.6, 0.3, 0.1], [1, 1, 1, 0, 0, 0])?;
+/// // A number, or a number that may fail.
+/// let auc = scores.bootstrap(200, 0.9, Seed::new(1), |s| s.auc())?;
+/// let miss = scores.bootstrap(200, 0.9, Seed::new(1), |s| s.fnr_at_fpr(0.0))?;
+/// assert!(auc.low <= auc.value && auc.value == 8.0 / 9.0 && miss.value == 1.0 / 3.0);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub trait Statistic {
     /// The number, or why there is none.
     fn value(self) -> Result<f64>;
@@ -161,6 +206,7 @@ impl Scores {
     /// Cost: O(n log n). A perfect ranking has variance zero and an interval of one point, which says only that the
     /// sample is too small to see an error. Fails: `Shape` with fewer than two samples of a class, `Config` unless the
     /// level lies in (0, 1). Checked by `tests/metrics/interval.rs::delong_interval_covers_the_true_auc`.
+    /// Book: `measures/decisions.md#eq-measures-delong`.
     pub fn auc_interval(&self, level: f64) -> Result<Estimate> {
         let z = two_sided(level)?;
         let positive = self.positive.iter().map(|s| doubled_wins_of(*s, &self.negative) as i64);

@@ -11,10 +11,24 @@
 //! One decision rule everywhere: positive if and only if `s > t`, strictly. Input may be a candle tensor, an ndarray
 //! array, a vector or a slice (see [`Numbers`]). It is checked once, when a type is made; what is undefined (0/0) is
 //! an error that says so, never NaN.
+//!
+//! ```
+//! use lastlayer::prelude::*;
+//! let scores = Scores::new([0.9, 0.8, 0.3, 0.6, 0.1], [1, 1, 1, 0, 0])?;
+//! assert_eq!(scores.auc(), 5.0 / 6.0);
+//! // At a threshold, counts; over the counts, rates.
+//! let at_half = scores.confusion(0.5)?;
+//! assert_eq!((at_half.tpr()?, at_half.fpr()?), (2.0 / 3.0, 0.5));
+//! // A number without an interval says half.
+//! let interval = rate_interval(2, 3, 0.95)?;
+//! assert!(interval.low < 0.1 && interval.high > 0.99);
+//! # Ok::<(), lastlayer::error::Error>(())
+//! ```
 
 mod calibration;
 mod compare;
 mod confusion;
+mod factorial;
 mod interval;
 mod multiclass;
 mod ranking;
@@ -24,6 +38,7 @@ mod scores;
 pub use calibration::{Bin, Bins, Calibration};
 pub use compare::{Comparison, McNemar, delong, mcnemar, paired};
 pub use confusion::{Confusion, phi};
+pub use factorial::{Factorial, factorial};
 pub use interval::{Estimate, Statistic, mean_interval, rate_interval, wilson_interval};
 pub use multiclass::ClassScores;
 pub use ranking::{PrecisionRecall, Roc};

@@ -10,6 +10,16 @@ use crate::table::Cell;
 ///
 /// The predicted class is the one of the highest score, the lowest number among equals.
 /// Checked by `tests/metrics/multiclass.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let s = ndarray::array![[2.0, 1.0, 0.0], [0.0, 3.0, 1.0], [1.0, 0.0, 2.0], [5.0, 4.0, 0.0]];
+/// let scores = ClassScores::new(&s, [0, 1, 2, 1])?;
+/// assert_eq!(scores.predicted(), [0, 1, 2, 0]);
+/// assert_eq!((scores.accuracy(), scores.confusion()?.class_recall(1)?), (0.75, 0.5));
+/// assert!((scores.auc_mu()? - (0.75 + 1.0 + 1.0) / 3.0).abs() < 1e-15); // one tie between 0 and 1
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassScores {
     s: Array2<f64>,
@@ -22,8 +32,8 @@ impl ClassScores {
     /// Shapes: `s` (n, k), `y` (n). Fails: `Shape` if `s` is not a matrix with a row per label, `Config` if a score is
     /// not finite, a label is not a class or there are fewer than two.
     pub fn new(s: impl Numbers, y: impl Numbers) -> Result<ClassScores> {
-        let [n, k] = s.dims()[..] else {
-            return Err(Error::shape("class scores", "[n, k], a row per sample", format!("{:?}", s.dims())));
+        let [n, k] = s.sizes()[..] else {
+            return Err(Error::shape("class scores", "[n, k], a row per sample", format!("{:?}", s.sizes())));
         };
         class_count(k)?;
         let y = classes("labels", &y, k)?;
@@ -90,6 +100,7 @@ impl ClassScores {
     /// ```
     /// Cost: O(k² n + k n log n). Fails: `Shape` if the matrix is not (k, k), `Config` if it holds NaN or infinities,
     /// cannot tell two classes apart (`v_kl[k] = v_kl[l]`), or if a class has no sample.
+    /// Book: `measures/decisions.md#eq-measures-auc-mu`.
     pub fn auc_mu_with(&self, partition: &Array2<f64>) -> Result<f64> {
         let classes = self.k();
         ensure_shape("partition matrix", [classes, classes].as_slice(), partition.shape())?;

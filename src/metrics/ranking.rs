@@ -10,6 +10,15 @@ use crate::figure::{Curve, Figure, curves};
 /// Point i is the rule `s > thresholds[i]`; the first is (0, 0), the last (1, 1) with a threshold of minus infinity.
 /// Equal scores enter together, so a tie across classes is a sloped segment.
 /// Checked by `tests/metrics/ranking.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let roc = Scores::new([0.9, 0.5, 0.5, 0.1], [1, 1, 0, 0])?.roc();
+/// assert_eq!((&roc.fpr[..], &roc.tpr[..]), (&[0.0, 0.0, 0.5, 1.0][..], &[0.0, 0.5, 1.0, 1.0][..]));
+/// assert_eq!(roc.thresholds[0], 0.9); // nothing lies strictly above it
+/// assert!(roc.figure()?.describe().starts_with("Curves"));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Roc {
     /// Share of the negatives above the threshold, ascending.
@@ -42,6 +51,15 @@ impl Roc {
 /// Point i is the rule `s > thresholds[i]`, which calls at least one sample positive, so precision is always defined;
 /// recall ascends to 1.
 /// Checked by `tests/metrics/ranking.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let found = Scores::new([0.9, 0.7, 0.5, 0.1], [1, 0, 1, 0])?.precision_recall();
+/// assert_eq!(found.recall, [0.5, 0.5, 1.0, 1.0]);
+/// assert_eq!(found.precision, [1.0, 0.5, 2.0 / 3.0, 0.5]);
+/// assert_eq!(found.thresholds, [0.7, 0.5, 0.1, f64::NEG_INFINITY]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct PrecisionRecall {
     /// Share of the positives that are found, ascending.

@@ -18,6 +18,7 @@ impl Scores {
     /// is distributed as Beta(k+1, n₋−k), k = ⌊β n₋⌋, whatever the scores' continuous law: its mean is
     /// (k+1)/(n₋+1), above the target when β n₋ is whole, so use at least 20/β negatives. Cost: O(1). Fails: `Config` unless the target lies in [0, 1].
     /// Checked by `tests/metrics/rates.rs::population_fpr_of_the_threshold_has_the_beta_law`.
+    /// Book: `measures/decisions.md#eq-measures-threshold`, `#eq-measures-beta`.
     pub fn threshold_at_fpr(&self, target: f64) -> Result<f64> {
         let n = self.n_negative();
         let allowed =
@@ -50,9 +51,31 @@ impl Scores {
     /// FNR(t) = #{y = 1, s ≤ t} / n₊
     /// ```
     /// Cost: O(log n). Fails: `Config` unless the target lies in [0, 1].
+    /// Book: `measures/decisions.md#eq-measures-noise`.
     pub fn fnr_at_fpr(&self, target: f64) -> Result<f64> {
         let found = above(&self.positive, self.threshold_at_fpr(target)?);
         Ok((self.n_positive() - found) as f64 / self.n_positive() as f64)
+    }
+
+    /// False negative rate at a false positive rate of exactly the target, where a coin decides between two thresholds.
+    ///
+    /// ```text
+    /// (1 − w) FNR(s > t) + w FNR(s ≥ t),   w such that the false positive rates mix to the target
+    /// ```
+    /// A score with few values, such as that of a tree, jumps over most rates: without the coin the rest of the target is
+    /// lost. The ROC between its points is what the coin can reach. Cost: O(log n). Fails: `Config` unless the target lies
+    /// in [0, 1]. Book: `together/line.md#eq-together-mixed`. Checked by `tests/together.rs`.
+    pub fn mixed_fnr_at_fpr(&self, target: f64) -> Result<f64> {
+        let t = self.threshold_at_fpr(target)?;
+        // (accepted above t, accepted from t on) of a class, as shares of it.
+        let shares = |ascending: &[f64]| {
+            let n = ascending.len();
+            let from = n - ascending.partition_point(|v| *v < t);
+            [above(ascending, t) as f64 / n as f64, from as f64 / n as f64]
+        };
+        let ([fpr, next_fpr], [tpr, next_tpr]) = (shares(&self.negative), shares(&self.positive));
+        let w = if next_fpr > fpr { ((target - fpr) / (next_fpr - fpr)).clamp(0.0, 1.0) } else { 0.0 };
+        Ok(1.0 - tpr - w * (next_tpr - tpr))
     }
 
     /// True positive rate at the threshold that [`Scores::threshold_at_fpr`] gives.

@@ -16,6 +16,18 @@ const WORTH_SPLITTING: usize = 1 << 16;
 /// Every ranking metric depends on the scores only through these two lists, so a sample is sorted once and all
 /// metrics after that are one pass or a binary search. A sample is called positive if and only if `s > t`.
 /// Checked by `tests/metrics/ranking.rs` against counts over all pairs, and against scikit-learn.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let scores = Scores::new([0.9, 0.8, 0.35, 0.6, 0.3, 0.1], [1, 1, 1, 0, 0, 0])?;
+/// assert_eq!((scores.n_positive(), scores.auc()), (3, 8.0 / 9.0));
+/// // The threshold with at most a third of false alarms, and what it misses.
+/// assert_eq!((scores.threshold_at_fpr(1.0 / 3.0)?, scores.fnr_at_fpr(1.0 / 3.0)?), (0.3, 0.0));
+/// assert_eq!(scores.precision_at_recall(1.0)?, 0.75);
+/// let interval = scores.bootstrap(200, 0.95, Seed::new(1), |s| s.average_precision())?;
+/// assert!(interval.low < interval.high);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, PartialEq)]
 pub struct Scores {
     pub(super) positive: Vec<f64>,
@@ -95,6 +107,7 @@ impl Scores {
     /// ```
     /// The pairs are counted in integers, so the result is exact but for one division. Cost: O(n), on all cores.
     /// Checked by `tests/metrics/ranking.rs::auc_counts_pairs_with_ties_half`.
+    /// Book: `measures/decisions.md#eq-measures-auc`.
     pub fn auc(&self) -> f64 {
         let chunks = self.positive.par_chunks(WORTH_SPLITTING);
         let wins: u128 = chunks.map(|chunk| u128::from(doubled_wins(chunk, &self.negative))).sum();

@@ -8,6 +8,17 @@ use crate::error::{Error, Result};
 use crate::ops;
 
 /// One step of a network, without its numbers.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let layers = vec![("ball".to_string(), Layer::Ball { radius: 1.0 })];
+/// let plan = Plan { input: vec![2], layers, init: Init::Uniform };
+/// let net = Net::new(plan, Seed::new(1), DType::F64, &Device::Cpu)?;
+/// let x = Tensor::new(&[[3.0f64, 4.0], [0.3, 0.4]], &Device::Cpu)?;
+/// let y = net.forward(&x, Pass::Eval)?.to_vec2::<f64>()?;
+/// assert!((y[0][0] - 0.6).abs() < 1e-12 && (y[1][0] - 0.3).abs() < 1e-12); // only the long one shrinks
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Layer {
     /// x Wᵀ + b on vectors.
@@ -70,6 +81,16 @@ pub enum Layer {
 }
 
 /// A layer and its name, which begins the names of its parameters.
+///
+/// ```
+/// use lastlayer::model::Named;
+/// use lastlayer::prelude::*;
+/// let top: Named = ("top".to_string(), Layer::Linear { width: 2, bias: true });
+/// let plan = Plan { input: vec![3], layers: vec![top], init: Init::Uniform };
+/// let net = Net::new(plan, Seed::new(1), DType::F32, &Device::Cpu)?;
+/// assert_eq!(net.parameters().keys().collect::<Vec<_>>(), ["top.bias", "top.weight"]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub type Named = (String, Layer);
 
 /// Momentum of the running statistics, and what keeps a variance from zero: PyTorch's.

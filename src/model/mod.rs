@@ -5,6 +5,17 @@
 //! ```
 //! [`SplitNet`] is what all methods act on. [`Net`] is one side of it, [`Layer`] a step of a net, and the functions of
 //! [`zoo`] write down the usual ones.
+//!
+//! ```
+//! use lastlayer::prelude::*;
+//! let net = SplitNet::new(zoo::mlp(&[2, 16])?, 3, Seed::new(1), &Device::Cpu)?;
+//! let x = Tensor::zeros((5, 2), DType::F32, &Device::Cpu)?;
+//! let z = net.features(&x, Pass::Eval)?; // below the line
+//! let s = net.scores(&z, Pass::Eval)?; // above it
+//! assert_eq!((z.dims(), s.dims()), (&[5, 16][..], &[5, 3][..]));
+//! assert_eq!(s.to_vec2::<f32>()?, net.forward(&x, Pass::Eval)?.to_vec2::<f32>()?);
+//! # Ok::<(), lastlayer::error::Error>(())
+//! ```
 
 mod file;
 mod layer;

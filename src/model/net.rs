@@ -12,6 +12,19 @@ use crate::seed::Seed;
 use crate::table::{Cell, Table};
 
 /// How a network is run: training draws dropout and noise and takes the statistics of the batch, evaluation does not.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let layers = vec![("drop".to_string(), Layer::Dropout { rate: 0.5 })];
+/// let plan = Plan { input: vec![100], layers, init: Init::Uniform };
+/// let net = Net::new(plan, Seed::new(1), DType::F32, &Device::Cpu)?;
+/// let x = Tensor::ones((1, 100), DType::F32, &Device::Cpu)?;
+/// let sum = |pass| -> Result<f32> { Ok(net.forward(&x, pass)?.sum_all()?.to_scalar()?) };
+/// assert_eq!(sum(Pass::Eval)?, 100.0);
+/// assert_ne!(sum(Pass::Train(Seed::new(1)))?, 100.0);
+/// assert_eq!(sum(Pass::Train(Seed::new(1)))?, sum(Pass::Train(Seed::new(1)))?); // by the seed
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
     /// With the randomness of this step.
@@ -20,6 +33,14 @@ pub enum Pass {
 }
 
 /// Laws from which weights are drawn.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let plan = Plan { init: Init::HeNormal, ..zoo::mlp(&[4, 3])? };
+/// let net = Net::new(plan, Seed::new(1), DType::F32, &Device::Cpu)?;
+/// assert_eq!(net.parameters()["0.bias"].to_vec1::<f32>()?, [0.0; 3]); // drawn by Init::Uniform
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Init {
     /// Weights and biases uniform in ± 1/√fan_in, as PyTorch does by default.
@@ -32,6 +53,18 @@ pub enum Init {
 /// A network with its parameters; copies share them.
 ///
 /// Checked by `tests/model.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let net = Net::new(zoo::mlp(&[2, 3])?, Seed::new(1), DType::F32, &Device::Cpu)?;
+/// assert_eq!((net.size(), net.output()), (9, &[3][..]));
+/// // A clone shares the parameters, a copy has its own.
+/// let (shared, own) = (net.clone(), net.copy()?);
+/// net.vars()[0].set(&Tensor::new(&[7.0f32, 7.0, 7.0], &Device::Cpu)?)?;
+/// assert_eq!(shared.vars()[0].to_vec1::<f32>()?, [7.0; 3]);
+/// assert_ne!(own.vars()[0].to_vec1::<f32>()?, [7.0; 3]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Net {
     plan: Plan,
@@ -42,6 +75,17 @@ pub struct Net {
 }
 
 /// All of a network but its numbers.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let layers = vec![
+///     ("first".to_string(), Layer::Linear { width: 4, bias: false }),
+///     ("norm".to_string(), Layer::UnitNorm),
+/// ];
+/// let plan = Plan { input: vec![3], layers, init: Init::default() };
+/// assert_eq!(SplitNet::new(plan, 1, Seed::new(1), &Device::Cpu)?.phi.size(), 12);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Shape of one sample.

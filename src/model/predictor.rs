@@ -13,6 +13,17 @@ use crate::numbers::all_finite;
 use crate::tensor_file::TensorFile;
 
 /// How scores become decisions.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let net = SplitNet::new(zoo::mlp(&[2, 4])?, 3, Seed::new(1), &Device::Cpu)?;
+/// let x = Tensor::zeros((5, 2), DType::F32, &Device::Cpu)?;
+/// let answers = |decision| Predictor::new(&net, decision, ["a", "b", "c"])?.predict(&x);
+/// assert_eq!(answers(Decision::Largest)?.dims(), [5]); // one class a sample
+/// assert_eq!(answers(Decision::Each(vec![0.0; 3]))?.dims(), [5, 3]); // a yes or no for each score
+/// assert!(answers(Decision::Threshold(0.0)).is_err()); // wants a single score
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
     /// Class 1 where the single score exceeds the threshold, class 0 elsewhere.
@@ -26,6 +37,19 @@ pub enum Decision {
 /// A network with its decision and the names of its classes.
 ///
 /// Checked by `tests/model.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = Gaussians::a().sample(50, Seed::new(1), &Device::Cpu)?;
+/// let net = SplitNet::new(zoo::mlp(&[6, 4])?, 1, Seed::new(1), &Device::Cpu)?;
+/// let nobody = Predictor::new(&net, Decision::Threshold(f64::INFINITY), &data.names.classes)?;
+/// assert_eq!(nobody.predict_set(&data)?.to_vec1::<u32>()?, vec![0; 50]);
+/// // The threshold of a score, from a count: at most a tenth of the negatives pass.
+/// let t = Scores::new(&net.scores_of(&data)?, &data.y)?.threshold_at_fpr(0.1)?;
+/// let predictor = Predictor { decision: Decision::Threshold(t), ..nobody };
+/// assert!(Confusion::new(&predictor.predict(&data.x)?, &data.y, 2)?.fpr()? <= 0.1);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Predictor {
     pub net: SplitNet,
@@ -35,11 +59,11 @@ pub struct Predictor {
 }
 
 impl Predictor {
-    /// A network with a decision that fits its scores.
+    /// A network with a decision that fits its scores; it shares the network's parameters.
     ///
     /// Fails: `Shape` if the decision is for another number of scores, or there are not as many names as answers;
     /// `Config` for a threshold that is NaN.
-    pub fn new<I>(net: SplitNet, decision: Decision, classes: I) -> Result<Predictor>
+    pub fn new<I>(net: &SplitNet, decision: Decision, classes: I) -> Result<Predictor>
     where
         I: IntoIterator<Item: ToString>,
     {
@@ -55,7 +79,7 @@ impl Predictor {
         if thresholds.iter().any(|t| t.is_nan()) {
             return Err(Error::config("threshold", f64::NAN, "a number; infinite is allowed"));
         }
-        Ok(Predictor { net, decision, classes })
+        Ok(Predictor { net: net.clone(), decision, classes })
     }
 
     /// Answers for a batch, on its device: classes (n) u32, or yes and no (n, k) u8 if each score is decided by itself.
@@ -66,7 +90,7 @@ impl Predictor {
         self.decide(&self.net.in_pieces(x, |x| self.net.forward(x, Pass::Eval))?)
     }
 
-    /// Answers for a whole set.
+    /// Answers for a whole set. Fails: as [`predict`](Predictor::predict).
     pub fn predict_set(&self, data: &Dataset) -> Result<Tensor> {
         self.predict(&data.x)
     }
@@ -87,6 +111,8 @@ impl Predictor {
     }
 
     /// Writes network, decision and names to one file.
+    ///
+    /// Fails: `Io` if it cannot be written; an older file of that name is then still whole.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let mut file = self.net.to_file()?;
         let (kind, thresholds) = match &self.decision {
@@ -122,7 +148,7 @@ impl Predictor {
             _ => return Err(no_predictor()),
         };
         let classes = words(&file.notes["classes"]).ok_or_else(no_predictor)?;
-        Predictor::new(super::file::network(path, &file)?, decision, classes)
+        Predictor::new(&super::file::network(path, &file)?, decision, classes)
     }
 
     /// Shows the network's shape and its decision.

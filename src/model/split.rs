@@ -4,6 +4,7 @@ use candle_core::{DType, Device, Tensor, Var};
 
 use super::layer::Layer;
 use super::net::{Init, Net, Pass, Plan};
+use super::zoo;
 use crate::data::{Dataset, numbers};
 use crate::error::{Error, Result};
 use crate::seed::Seed;
@@ -17,6 +18,20 @@ use crate::table::{Cell, Table};
 /// Decoupled training needs the scores twice, with different gradients, from one pass through the backbone:
 /// [`last`](SplitNet::scores_for_last) sees constant features, [`bottom`](SplitNet::scores_for_bottom) a constant head. The
 /// sum of the two gradients is that of the joint loss. Checked by `tests/model.rs`.
+/// Book: `measures/features.md#eq-features-line`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = Gaussians::a().sample(20, Seed::new(1), &Device::Cpu)?;
+/// let net = SplitNet::new(zoo::mlp(&[6, 4])?, 1, Seed::new(1), &Device::Cpu)?;
+/// assert_eq!((net.features_of(&data)?.dims(), net.scores_of(&data)?.dims()), (&[20, 4][..], &[20][..]));
+/// // A loss that reaches the head only.
+/// let z = net.features(&data.x, Pass::Eval)?;
+/// let gradients = bce_logits(&net.scores_for_last(&z, Pass::Eval)?, &data.y)?.backward()?;
+/// assert!(net.last().iter().all(|var| gradients.get(var).is_some()));
+/// assert!(net.bottom().iter().all(|var| gradients.get(var).is_none()));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct SplitNet {
     pub phi: Net,
@@ -69,11 +84,15 @@ impl SplitNet {
     }
 
     /// Scores whose gradient reaches the head only: the features are taken as constants.
+    ///
+    /// Book: `rate/decoupled.md#eq-rate-views`.
     pub fn scores_for_last(&self, z: &Tensor, pass: Pass) -> Result<Tensor> {
         self.scores(&z.detach(), pass)
     }
 
     /// Scores whose gradient reaches the backbone only: the head is taken as constant.
+    ///
+    /// Book: `rate/decoupled.md#eq-rate-views`.
     pub fn scores_for_bottom(&self, z: &Tensor, pass: Pass) -> Result<Tensor> {
         single(self.head.forward_constant(z, side(pass, "head"))?)
     }
@@ -101,6 +120,25 @@ impl SplitNet {
     /// Scores of a whole set in evaluation, a batch at a time.
     pub fn scores_of(&self, data: &Dataset) -> Result<Tensor> {
         self.in_pieces(&data.x, |x| self.forward(x, Pass::Eval))
+    }
+
+    /// A set as the head sees it: features in place of inputs, everything else as it was.
+    ///
+    /// With [`head_alone`](SplitNet::head_alone) the last layer is trained without running the backbone again and again.
+    pub fn feature_set(&self, data: &Dataset) -> Result<Dataset> {
+        Ok(Dataset { x: self.features_of(data)?, ..data.clone() })
+    }
+
+    /// The head as a network of its own, which reads features; it shares parameters with this one.
+    ///
+    /// Fails: `Config` if the head has no parameters.
+    pub fn head_alone(&self) -> Result<SplitNet> {
+        let last = self.last();
+        let var = last.first().ok_or_else(|| {
+            Error::config("head of a network", "without parameters", "one that can be trained")
+        })?;
+        let phi = Net::new(zoo::identity(self.phi.output()), Seed::new(0), var.dtype(), var.device())?;
+        Ok(SplitNet { phi, head: self.head.clone() })
     }
 
     /// Applies a function in evaluation to a few samples at a time, as numbers of the network's own type.

@@ -1,4 +1,14 @@
 //! The usual backbones, written down.
+//!
+//! ```
+//! use lastlayer::prelude::*;
+//! // A plan is a list of layers: change it as you like before a network is made of it.
+//! let mut plan = zoo::mlp(&[2, 16])?;
+//! plan.layers.push(("half".to_string(), Layer::Dropout { rate: 0.5 }));
+//! let net = SplitNet::new(plan, 1, Seed::new(1), &Device::Cpu)?;
+//! assert_eq!(net.phi.output(), [16]);
+//! # Ok::<(), lastlayer::error::Error>(())
+//! ```
 
 use super::layer::{Layer, Named};
 use super::net::{Init, Plan};
@@ -12,10 +22,31 @@ fn conv(width: usize, kernel: usize, stride: usize) -> Layer {
     Layer::Conv { width, kernel, stride, padding: kernel / 2, bias: false }
 }
 
+/// No layers: the input is the features, for a head on what another network has computed.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = Gaussians::a().sample(10, Seed::new(1), &Device::Cpu)?;
+/// let head = SplitNet::new(zoo::identity(&[6]), 1, Seed::new(1), &Device::Cpu)?;
+/// assert_eq!(head.features_of(&data)?.to_vec2::<f32>()?, data.x.to_vec2::<f32>()?);
+/// assert_eq!((head.bottom().len(), head.scores_of(&data)?.dims()), (0, &[10][..]));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
+pub fn identity(input: &[usize]) -> Plan {
+    Plan { input: input.to_vec(), layers: Vec::new(), init: Init::Uniform }
+}
+
 /// Multi-layer perceptron: linear layers of these widths with a ReLU after each.
 ///
 /// `mlp(&[784, 256, 256])` reads vectors of 784 numbers and gives 256 features; put `Flatten` first for images.
 /// Fails: `Config` unless there are at least two widths, all at least 1.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let net = Net::new(zoo::mlp(&[784, 256, 10])?, Seed::new(1), DType::F32, &Device::Cpu)?;
+/// assert_eq!(net.size(), 785 * 256 + 257 * 10);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn mlp(widths: &[usize]) -> Result<Plan> {
     let [input, hidden @ ..] = widths else { return Err(too_few("widths of an MLP", widths)) };
     if hidden.is_empty() || widths.contains(&0) {
@@ -30,6 +61,14 @@ pub fn mlp(widths: &[usize]) -> Result<Plan> {
 /// Multi-layer perceptron on images, which it reads as vectors.
 ///
 /// `mlp_on(&[3, 16, 16], &[256])` gives 256 features. Fails: as [`mlp`].
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let net = SplitNet::new(zoo::mlp_on(&[3, 4, 4], &[8])?, 1, Seed::new(1), &Device::Cpu)?;
+/// let images = Tensor::zeros((2, 3, 4, 4), DType::F32, &Device::Cpu)?;
+/// assert_eq!(net.features(&images, Pass::Eval)?.dims(), [2, 8]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn mlp_on(input: &[usize], hidden: &[usize]) -> Result<Plan> {
     let widths: Vec<usize> = [input.iter().product()].into_iter().chain(hidden.iter().copied()).collect();
     let plan = mlp(&widths)?;
@@ -41,6 +80,14 @@ pub fn mlp_on(input: &[usize], hidden: &[usize]) -> Result<Plan> {
 /// image.
 ///
 /// `conv_net(&[3, 32, 32], &[32, 64, 128])` gives 128 features. Fails: `Config` without a channel.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let net = SplitNet::new(zoo::conv_net(&[3, 8, 8], &[4, 6])?, 1, Seed::new(1), &Device::Cpu)?;
+/// let images = Tensor::zeros((2, 3, 8, 8), DType::F32, &Device::Cpu)?;
+/// assert_eq!(net.features(&images, Pass::Eval)?.dims(), [2, 6]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn conv_net(input: &[usize], channels: &[usize]) -> Result<Plan> {
     if channels.is_empty() || channels.contains(&0) {
         return Err(too_few("channels of a convolutional net", channels));
@@ -61,6 +108,14 @@ pub fn conv_net(input: &[usize], channels: &[usize]) -> Result<Plan> {
 ///
 /// `width` scales all channels; 1.0 is the paper's. Differs: the paper lists four widths for five layers; these are
 /// those of the code it builds on. Fails: `Config` for a width that leaves no channel.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let small = zoo::rate_net(&[3, 8, 8], 1.0 / 64.0)?; // 2, 2, 4, 4 and 8 channels
+/// let net = SplitNet::new(small, 1, Seed::new(1), &Device::Cpu)?;
+/// assert_eq!(net.phi.output(), [8]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn rate_net(input: &[usize], width: f64) -> Result<Plan> {
     let mut layers: Vec<Named> = Vec::new();
     for (i, (channels, kernel, stride)) in
@@ -75,6 +130,14 @@ pub fn rate_net(input: &[usize], width: f64) -> Result<Plan> {
 }
 
 /// First layers of a residual network.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let first = |stem| Ok::<_, Error>(zoo::resnet18(&[3, 32, 32], stem, 0.125)?.layers[0].1.clone());
+/// assert!(matches!(first(zoo::Stem::Large)?, Layer::Conv { kernel: 7, stride: 2, .. }));
+/// assert!(matches!(first(zoo::Stem::Small)?, Layer::Conv { kernel: 3, stride: 1, .. }));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stem {
     /// 7×7 convolution with stride 2 and 3×3 pooling with stride 2: for 224 pixels, torchvision's.
@@ -87,6 +150,15 @@ pub enum Stem {
 /// ResNet-18: 512 features. Parameters have torchvision's names.
 ///
 /// `width` scales all channels; 1.0 is He et al.'s. Fails: `Config` for a width that leaves no channel.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let plan = zoo::resnet18(&[3, 32, 32], zoo::Stem::Small, 0.125)?;
+/// let net = Net::new(plan, Seed::new(1), DType::F32, &Device::Cpu)?;
+/// assert_eq!(net.output(), [64]); // an eighth of 512
+/// assert!(net.parameters().contains_key("layer2.0.downsample.0.weight"));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn resnet18(input: &[usize], stem: Stem, width: f64) -> Result<Plan> {
     resnet(input, stem, width, [2, 2, 2, 2], false)
 }
@@ -94,6 +166,14 @@ pub fn resnet18(input: &[usize], stem: Stem, width: f64) -> Result<Plan> {
 /// ResNet-50: 2048 features. Parameters have torchvision's names.
 ///
 /// `width` scales all channels; 1.0 is He et al.'s. Fails: `Config` for a width that leaves no channel.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let plan = zoo::resnet50(&[3, 32, 32], zoo::Stem::Small, 0.0625)?;
+/// let net = Net::new(plan, Seed::new(1), DType::F32, &Device::Cpu)?;
+/// assert_eq!(net.output(), [128]); // a sixteenth of 2048
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn resnet50(input: &[usize], stem: Stem, width: f64) -> Result<Plan> {
     resnet(input, stem, width, [3, 4, 6, 3], true)
 }

@@ -14,6 +14,14 @@ use crate::error::Result;
 /// Differs: candle's own has gradient 1 at 0. Shapes: any → the same. Cost: one pass each way. NaN passes through.
 /// Fails: `Config` unless f32 or f64; `Shape` if empty.
 /// Checked by `tests/ops/activation.rs::relu_has_gradient_zero_at_zero`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let x = Tensor::new(&[[-1f64, 0.5], [f64::NAN, 3.0]], &Device::Cpu)?;
+/// let y = ops::relu(&x)?.to_vec2::<f64>()?;
+/// assert!(y[0] == [0.0, 0.5] && y[1][0].is_nan()); // NaN is not hidden
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn relu(x: &Tensor) -> Result<Tensor> {
     check(&[("x of relu", x)])?;
     if x.device().is_cpu() {
@@ -25,6 +33,14 @@ pub fn relu(x: &Tensor) -> Result<Tensor> {
 /// [`relu`] for every device, as tensor operations.
 ///
 /// Checked by `tests/ops/activation.rs::relu_has_gradient_zero_at_zero`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let x = Seed::new(1).normal_tensor(100, (0.0, 1.0), DType::F32, &Device::Cpu)?;
+/// let (kernel, composed) = (ops::relu(&x)?, ops::relu_by_tensors(&x)?);
+/// assert_eq!(composed.to_vec1::<f32>()?, kernel.to_vec1::<f32>()?);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn relu_by_tensors(x: &Tensor) -> Result<Tensor> {
     check(&[("x of relu", x)])?;
     // NaN <= 0 is false, so NaN is kept.
@@ -65,6 +81,14 @@ impl Kernel<2> for ReluGrad {
 /// Differs: candle-nn's overflows in f32 from x = 89. Shapes: any → the same. Cost: one exponential per number each way,
 /// in f64. NaN passes through. Fails: `Config` unless f32 or f64; `Shape` if empty.
 /// Checked by `tests/ops/activation.rs::mish_does_not_overflow`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let y = ops::mish(&Tensor::new(&[0f32, 100.0, -100.0], &Device::Cpu)?)?.to_vec1::<f32>()?;
+/// assert_eq!(y[..2], [0.0, 100.0]);
+/// assert!(y[2].abs() < 1e-30);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn mish(x: &Tensor) -> Result<Tensor> {
     check(&[("x of mish", x)])?;
     if x.device().is_cpu() {
@@ -76,6 +100,14 @@ pub fn mish(x: &Tensor) -> Result<Tensor> {
 /// [`mish`] for every device, as tensor operations.
 ///
 /// Checked by `tests/ops/activation.rs::mish_does_not_overflow`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let x = Seed::new(1).normal_tensor(100, (0.0, 3.0), DType::F64, &Device::Cpu)?;
+/// let gap = (ops::mish(&x)? - ops::mish_by_tensors(&x)?)?.abs()?.max_all()?;
+/// assert!(gap.to_scalar::<f64>()? < 1e-14);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn mish_by_tensors(x: &Tensor) -> Result<Tensor> {
     check(&[("x of mish", x)])?;
     // Each branch sees a number on its own side of 0, so neither overflows and the unused one adds 0 · finite.

@@ -23,6 +23,15 @@ thread_local! {
 /// ours. Here the operations of this folder put the gradients of variables aside, and they enter the result as they
 /// are. Everything else is candle's; the numbers are the same. Shapes: `loss` any, usually a scalar → one gradient per
 /// variable, of its shape. Fails: as the operations do. Checked by `tests/ops/backward.rs`.
+/// Book: `ground/autograd.md#eq-autograd-adjoint`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let w = Var::new(&[3f64, -1.0], &Device::Cpu)?;
+/// let gradients = ops::backward(&w.sqr()?.sum_all()?)?;
+/// assert_eq!(gradients.get(&w).unwrap().to_vec1::<f64>()?, [6.0, -2.0]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn backward(loss: &Tensor) -> Result<GradStore> {
     let taking = Taking(TAKEN.replace(Some(HashMap::new())));
     let grads = loss.backward();

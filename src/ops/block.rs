@@ -24,6 +24,17 @@ use crate::error::{Error, Result};
 /// size and stride of the windows, 1 for none → (n, o, h'/pool, w'/pool). Cost: that of [`conv2d`] plus two passes over
 /// its result each way. Host: on the CPU. Fails: as the four operations do.
 /// Checked by `tests/ops/block.rs::conv_block_is_its_four_parts`, `conv_block_gradients_match_finite_differences`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let x = Seed::new(1).normal_tensor((2, 1, 4, 4), (0.0, 1.0), DType::F32, &Device::Cpu)?;
+/// let weight = Seed::new(2).normal_tensor((3, 1, 3, 3), (0.0, 1.0), DType::F32, &Device::Cpu)?;
+/// let (gamma, beta) = (Tensor::ones(3, DType::F32, &Device::Cpu)?, Tensor::zeros(3, DType::F32, &Device::Cpu)?);
+/// let running = ops::Running::new(&gamma)?;
+/// let y = ops::conv_block(&x, &weight, &gamma, &beta, &running, 1, 2, true)?;
+/// assert_eq!(y.dims(), [2, 3, 2, 2]); // padded by 1, then pooled by 2
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[allow(clippy::too_many_arguments)] // the arguments of four operations
 pub fn conv_block(
     x: &Tensor,

@@ -27,6 +27,15 @@ pub(super) const GROUPS: usize = 8;
 /// thread. Kernels of one pixel need no columns. Host: on the CPU. Fails: `Shape` if ranks or channels disagree, if the
 /// kernel is larger than the padded image, or the result than memory; `Config` if the stride is 0 or the type not f32 or f64.
 /// Checked by `tests/ops/conv.rs::conv2d_is_seven_loops`, `conv2d_gradients_match_finite_differences`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let x = Tensor::ones((1, 1, 3, 3), DType::F32, &Device::Cpu)?;
+/// let weight = Tensor::ones((1, 1, 2, 2), DType::F32, &Device::Cpu)?;
+/// let y = ops::conv2d(&x, &weight, 1, 0)?;
+/// assert_eq!(y.flatten_all()?.to_vec1::<f32>()?, [4.0; 4]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn conv2d(x: &Tensor, weight: &Tensor, stride: usize, padding: usize) -> Result<Tensor> {
     check(&[("x of conv2d", x), ("weight of conv2d", weight)])?;
     let geometry = Geometry::new(x, weight, stride, padding)?;
@@ -40,6 +49,15 @@ pub fn conv2d(x: &Tensor, weight: &Tensor, stride: usize, padding: usize) -> Res
 ///
 /// Where a stride leaves different rests in height and width, candle's gradient fails; what is cut off has none.
 /// Checked by `tests/ops/conv.rs::conv2d_and_its_gradients_are_candles`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let x = Tensor::ones((1, 1, 2, 2), DType::F32, &Device::Cpu)?;
+/// let weight = Tensor::ones((1, 1, 3, 3), DType::F32, &Device::Cpu)?;
+/// let y = ops::conv2d_by_tensors(&x, &weight, 1, 1)?; // zeros all round
+/// assert_eq!(y.flatten_all()?.to_vec1::<f32>()?, [4.0; 4]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn conv2d_by_tensors(x: &Tensor, weight: &Tensor, stride: usize, padding: usize) -> Result<Tensor> {
     check(&[("x of conv2d", x), ("weight of conv2d", weight)])?;
     let g = Geometry::new(x, weight, stride, padding)?;

@@ -14,6 +14,15 @@ use crate::error::{Error, Result};
 /// Shapes: `x` (…, in), `weight` (out, in), `bias` (out) or none → (…, out). Cost: one matrix product forward, two
 /// backward, no copies. Host: on the CPU. Fails: `Shape` if sizes disagree; `Config` unless all are f32 or all f64.
 /// Checked by `tests/ops/linear.rs::linear_gradients_match_finite_differences`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let x = Tensor::new(&[[1f64, 2.0]], &Device::Cpu)?;
+/// let weight = Tensor::new(&[[1f64, 0.0], [0.0, 1.0], [1.0, 1.0]], &Device::Cpu)?;
+/// let bias = Tensor::new(&[10f64, 20.0, 30.0], &Device::Cpu)?;
+/// assert_eq!(ops::linear(&x, &weight, Some(&bias))?.to_vec2::<f64>()?, [[11.0, 22.0, 33.0]]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     let mut inputs = vec![("x of linear", x), ("weight of linear", weight)];
     inputs.extend(bias.map(|bias| ("bias of linear", bias)));

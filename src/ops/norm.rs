@@ -24,6 +24,18 @@ use crate::error::{Error, Result};
 /// the shape alone. Cost: two passes each way. Host: on the CPU. Fails: `Shape` if sizes disagree or if training on one
 /// number per channel; `Config` for a momentum outside 0 to 1, a negative eps, or types other than f32 and f64.
 /// Checked by `tests/ops/norm.rs::batch_norm_is_its_formula`, `batch_norm_gradients_match_finite_differences`.
+/// Book: `measures/features.md#eq-features-batch-norm`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let x = Tensor::new(&[[1f64], [3.0]], &Device::Cpu)?;
+/// let (gamma, beta) = (Tensor::new(&[2f64], &Device::Cpu)?, Tensor::new(&[5f64], &Device::Cpu)?);
+/// let running = ops::Running::new(&gamma)?;
+/// let y = ops::batch_norm(&x, &gamma, &beta, &running, true)?.to_vec2::<f64>()?;
+/// assert!((y[0][0] - 3.0).abs() < 1e-4 && (y[1][0] - 7.0).abs() < 1e-4); // −1 and 1, times 2, plus 5
+/// assert_eq!(running.mean.to_vec1::<f64>()?, [0.2]); // a tenth of the batch's mean
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn batch_norm(
     x: &Tensor,
     gamma: &Tensor,
@@ -38,6 +50,15 @@ pub fn batch_norm(
 ///
 /// Saves a pass forward and, because candle copies every gradient twice, four backward.
 /// Checked by `tests/ops/norm.rs::batch_norm_relu_is_relu_of_batch_norm`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let x = Tensor::new(&[[1f64], [3.0]], &Device::Cpu)?;
+/// let (gamma, beta) = (Tensor::new(&[1f64], &Device::Cpu)?, Tensor::new(&[0f64], &Device::Cpu)?);
+/// let y = ops::batch_norm_relu(&x, &gamma, &beta, &ops::Running::new(&gamma)?, true)?;
+/// assert_eq!(y.to_vec2::<f64>()?[0], [0.0]); // the smaller one is below the mean
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn batch_norm_relu(
     x: &Tensor,
     gamma: &Tensor,
@@ -104,6 +125,17 @@ fn sizes(
 /// [`batch_norm`] for every device, as tensor operations.
 ///
 /// Checked by `tests/ops/norm.rs::batch_norm_by_tensors_agrees_with_the_kernel`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let x = Tensor::new(&[[1f64], [3.0]], &Device::Cpu)?;
+/// let (gamma, beta) = (Tensor::new(&[1f64], &Device::Cpu)?, Tensor::new(&[0f64], &Device::Cpu)?);
+/// let running = ops::Running { eps: 0.0, ..ops::Running::new(&gamma)? };
+/// // In use, not in training: mean 0 and variance 1 so far, so nothing changes.
+/// let y = ops::batch_norm_by_tensors(&x, &gamma, &beta, &running, false)?;
+/// assert_eq!(y.to_vec2::<f64>()?, [[1.0], [3.0]]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn batch_norm_by_tensors(
     x: &Tensor,
     gamma: &Tensor,

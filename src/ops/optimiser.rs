@@ -10,6 +10,17 @@ use crate::error::{Error, Result};
 const PIECE: usize = 1 << 14;
 
 /// Settings of one step of Adam or AdamW.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // AdamW decays the weight itself, also where there is no gradient.
+/// let with = ops::AdamStep { lr: 0.1, weight_decay: 0.5, decoupled: true, ..Default::default() };
+/// let theta = Var::new(&[1f64], &Device::Cpu)?;
+/// let [m, v] = [Var::new(&[0f64], &Device::Cpu)?, Var::new(&[0f64], &Device::Cpu)?];
+/// ops::adam_step(&theta, &theta.zeros_like()?, &m, &v, &with)?;
+/// assert!((theta.to_vec1::<f64>()?[0] - 0.95).abs() < 1e-15);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdamStep {
     /// Learning rate.
@@ -43,6 +54,15 @@ impl Default for AdamStep {
 }
 
 /// Settings of one step of gradient descent.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let with = ops::SgdStep { lr: 0.1, momentum: 0.9, nesterov: true, ..Default::default() };
+/// let (theta, velocity) = (Var::new(&[1f64], &Device::Cpu)?, Var::new(&[0f64], &Device::Cpu)?);
+/// ops::sgd_step(&theta, &Tensor::new(&[1f64], &Device::Cpu)?, &velocity, &with)?;
+/// assert!((theta.to_vec1::<f64>()?[0] - 0.81).abs() < 1e-15); // 1 − 0.1 (1 + 0.9)
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SgdStep {
     /// Learning rate.
@@ -72,6 +92,18 @@ impl Default for SgdStep {
 /// CPU. Fails: `Shape` if shapes differ; `Config` for a step of 0, a decay outside [0, 1), negative or infinite
 /// settings, types other than f32 and f64, or two arguments that share memory.
 /// Checked by `tests/ops/optimiser.rs::adam_first_step_by_hand`, `adam_is_its_formula_over_five_steps`.
+/// Book: `measures/features.md#eq-features-adam`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let (theta, grad) = (Var::new(&[1f64], &Device::Cpu)?, Tensor::new(&[0.003f64], &Device::Cpu)?);
+/// let [m, v] = [Var::new(&[0f64], &Device::Cpu)?, Var::new(&[0f64], &Device::Cpu)?];
+/// let with = ops::AdamStep { lr: 0.1, step: 1, ..Default::default() };
+/// ops::adam_step(&theta, &grad, &m, &v, &with)?;
+/// // The first step is the learning rate, however small the gradient.
+/// assert!((theta.to_vec1::<f64>()?[0] - 0.9).abs() < 1e-5);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn adam_step(
     var: &Var,
     grad: &Tensor,
@@ -94,6 +126,19 @@ pub fn adam_step(
 /// [`adam_step`] for every device, as tensor operations.
 ///
 /// Checked by `tests/ops/optimiser.rs::optimisers_by_tensors_agree_with_the_kernels`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let grad = Seed::new(1).normal_tensor(5, (0.0, 1.0), DType::F64, &Device::Cpu)?;
+/// let after = |step: fn(&Var, &Tensor, &Var, &Var, &ops::AdamStep) -> Result<()>| {
+///     let [theta, m, v] = [0; 3].map(|_| Var::zeros(5, DType::F64, &Device::Cpu).expect("zeros"));
+///     step(&theta, &grad, &m, &v, &ops::AdamStep::default())?;
+///     Ok::<_, Error>(theta.to_vec1::<f64>()?)
+/// };
+/// let pairs = after(ops::adam_step)?.into_iter().zip(after(ops::adam_step_by_tensors)?);
+/// assert!(pairs.into_iter().all(|(kernel, composed)| (kernel - composed).abs() < 1e-15));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn adam_step_by_tensors(
     var: &Var,
     grad: &Tensor,
@@ -170,6 +215,18 @@ fn adam<T: Real>(var: &Var, grad: &Tensor, first: &Var, second: &Var, with: &Ada
 /// As PyTorch writes it: the learning rate is not part of the velocity. Shapes: all three alike; the velocity begins as
 /// zeros. Cost, failures as [`adam_step`]. Host: on the CPU.
 /// Checked by `tests/ops/optimiser.rs::sgd_first_steps_by_hand`, `sgd_is_its_formula_over_five_steps`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let (theta, velocity) = (Var::new(&[1f64], &Device::Cpu)?, Var::new(&[0f64], &Device::Cpu)?);
+/// let (grad, with) = (theta.ones_like()?, ops::SgdStep { lr: 0.1, momentum: 0.9, ..Default::default() });
+/// for _ in 0..2 {
+///     ops::sgd_step(&theta, &grad, &velocity, &with)?;
+/// }
+/// assert_eq!(velocity.to_vec1::<f64>()?, [1.9]);
+/// assert!((theta.to_vec1::<f64>()?[0] - (1.0 - 0.1 - 0.19)).abs() < 1e-15);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn sgd_step(var: &Var, grad: &Tensor, velocity: &Var, with: &SgdStep) -> Result<()> {
     check_sgd(var, grad, velocity, with)?;
     let grad = &grad.contiguous()?;
@@ -186,6 +243,15 @@ pub fn sgd_step(var: &Var, grad: &Tensor, velocity: &Var, with: &SgdStep) -> Res
 /// [`sgd_step`] for every device, as tensor operations.
 ///
 /// Checked by `tests/ops/optimiser.rs::optimisers_by_tensors_agree_with_the_kernels`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let (theta, velocity) = (Var::new(&[1f64], &Device::Cpu)?, Var::new(&[0f64], &Device::Cpu)?);
+/// let with = ops::SgdStep { lr: 0.5, ..Default::default() };
+/// ops::sgd_step_by_tensors(&theta, &Tensor::new(&[3f64], &Device::Cpu)?, &velocity, &with)?;
+/// assert_eq!(theta.to_vec1::<f64>()?, [-0.5]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn sgd_step_by_tensors(var: &Var, grad: &Tensor, velocity: &Var, with: &SgdStep) -> Result<()> {
     check_sgd(var, grad, velocity, with)?;
     let theta = var.as_detached_tensor();

@@ -63,6 +63,14 @@ impl Windows {
 /// (n, c, (h − size)/s + 1, (w − size)/s + 1); a rest at the border is left out. Cost: one pass each way.
 /// Host: on the CPU. Fails: `Shape` if the window is larger than the image; `Config` for a size or stride of 0.
 /// Checked by `tests/ops/pool.rs::max_pool_gradient_goes_to_the_first_of_equals`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let x = Tensor::arange(1f32, 17.0, &Device::Cpu)?.reshape((1, 1, 4, 4))?;
+/// let y = ops::max_pool2d(&x, 2, 2)?;
+/// assert_eq!(y.flatten_all()?.to_vec1::<f32>()?, [6.0, 8.0, 14.0, 16.0]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn max_pool2d(x: &Tensor, size: usize, stride: usize) -> Result<Tensor> {
     check(&[("x of max_pool2d", x)])?;
     let (_, _, h, w) = images("x of max_pool2d", x)?;
@@ -77,6 +85,14 @@ pub fn max_pool2d(x: &Tensor, size: usize, stride: usize) -> Result<Tensor> {
 ///
 /// The numbers of a window are laid side by side; the winner is the first that equals the maximum.
 /// Checked by `tests/ops/pool.rs::pooling_by_tensors_agrees_with_the_kernels`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let x = Tensor::arange(1f32, 10.0, &Device::Cpu)?.reshape((1, 1, 3, 3))?;
+/// let y = ops::max_pool2d_by_tensors(&x, 2, 1)?; // windows may overlap
+/// assert_eq!(y.flatten_all()?.to_vec1::<f32>()?, [5.0, 6.0, 8.0, 9.0]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn max_pool2d_by_tensors(x: &Tensor, size: usize, stride: usize) -> Result<Tensor> {
     check(&[("x of max_pool2d", x)])?;
     let side_by_side = side_by_side("max_pool2d", x, size, stride)?;
@@ -106,6 +122,14 @@ pub fn max_pool2d_by_tensors(x: &Tensor, size: usize, stride: usize) -> Result<T
 /// Differs: candle's own has a wrong gradient where the window does not divide the image, and none where windows
 /// overlap. Shapes and failures as [`max_pool2d`]. Cost: one pass each way. Host: on the CPU.
 /// Checked by `tests/ops/pool.rs::avg_pool_gradient_matches_finite_differences`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let x = Tensor::arange(1f32, 17.0, &Device::Cpu)?.reshape((1, 1, 4, 4))?;
+/// let y = ops::avg_pool2d(&x, 2, 2)?;
+/// assert_eq!(y.flatten_all()?.to_vec1::<f32>()?, [3.5, 5.5, 11.5, 13.5]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn avg_pool2d(x: &Tensor, size: usize, stride: usize) -> Result<Tensor> {
     check(&[("x of avg_pool2d", x)])?;
     let (_, _, h, w) = images("x of avg_pool2d", x)?;
@@ -119,6 +143,15 @@ pub fn avg_pool2d(x: &Tensor, size: usize, stride: usize) -> Result<Tensor> {
 /// [`avg_pool2d`] for every device, as tensor operations.
 ///
 /// Checked by `tests/ops/pool.rs::pooling_by_tensors_agrees_with_the_kernels`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let x = Var::from_tensor(&Tensor::ones((1, 1, 1, 3), DType::F32, &Device::Cpu)?)?;
+/// // A window of 1 and a stride of 2 never look at the middle.
+/// let gradients = ops::avg_pool2d_by_tensors(&x, 1, 2)?.sum_all()?.backward()?;
+/// assert_eq!(gradients.get(&x).unwrap().flatten_all()?.to_vec1::<f32>()?, [1.0, 0.0, 1.0]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn avg_pool2d_by_tensors(x: &Tensor, size: usize, stride: usize) -> Result<Tensor> {
     check(&[("x of avg_pool2d", x)])?;
     Ok(side_by_side("avg_pool2d", x, size, stride)?.mean(D::Minus1)?)
@@ -131,6 +164,13 @@ pub fn avg_pool2d_by_tensors(x: &Tensor, size: usize, stride: usize) -> Result<T
 /// ```
 /// Shapes: `x` (n, c, h, w) → (n, c). Cost: one pass each way; candle's own mean, which is right. Fails: `Shape` unless
 /// `x` holds images; `Config` unless f32 or f64. Checked by `tests/ops/pool.rs::global_avg_pool_is_the_mean_of_each_plane`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let x = Tensor::arange(1f32, 9.0, &Device::Cpu)?.reshape((1, 2, 2, 2))?;
+/// assert_eq!(ops::global_avg_pool(&x)?.to_vec2::<f32>()?, [[2.5, 6.5]]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn global_avg_pool(x: &Tensor) -> Result<Tensor> {
     check(&[("x of global_avg_pool", x)])?;
     images("x of global_avg_pool", x)?;

@@ -8,6 +8,20 @@ use crate::error::{Error, Result};
 use crate::numbers::all_finite;
 
 /// Where the range that a quantiser divides comes from.
+///
+/// Book: `intersection/quantisers.md#eq-int-quant-batch`, `#eq-int-quant-running`, `#eq-int-quant-outlier`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let x = Tensor::new(&[[1f64], [2.0], [3.0]], &Device::Cpu)?;
+/// let codes = |range| {
+///     let quantiser = Quantiser { bits: 2, range, ..Quantiser::default() };
+///     quantiser.forward(&x, None, true)?.flatten_all()?.to_vec1::<f64>().map_err(Error::from)
+/// };
+/// assert_eq!(codes(Range::Batch)?, [1.0, 2.0, 3.0]); // 0 to 3
+/// assert_eq!(codes(Range::Printed)?, [2.0, 3.0, 3.0]); // 1 to 3: two numbers become one
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Range {
     /// Smallest and largest number of the batch, as the paper prints it. Where zero lies outside, codes saturate; and what
@@ -23,6 +37,15 @@ pub enum Range {
 }
 
 /// What a gradient knows of the range.
+///
+/// Book: `intersection/quantisers.md#eq-int-quant-full`, `#eq-int-quant-invariant`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let full = |range| Quantiser { range, gradient: RangeGradient::Full, ..Quantiser::default() };
+/// assert!(full(Range::Batch).check().is_ok());
+/// assert!(full(Range::Running).check().is_err()); // its ends come from earlier batches
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RangeGradient {
     /// Nothing: the range is a constant.
@@ -35,10 +58,27 @@ pub enum RangeGradient {
 /// Settings of a uniform quantiser: codes from 0 to 2^bits − 1.
 ///
 /// Checked by `tests/ops/quantise.rs`.
+/// Book: `intersection/quantisers.md#eq-int-quant-outside`, `#eq-int-quant-candle`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let quantiser = Quantiser { bits: 2, range: Range::Batch, ..Quantiser::default() };
+/// assert_eq!(quantiser.levels(), 4);
+/// let x = Var::new(&[[0f64], [0.9], [3.0]], &Device::Cpu)?;
+/// let codes = quantiser.forward(&x, None, true)?;
+/// assert_eq!(codes.flatten_all()?.to_vec1::<f64>()?, [0.0, 1.0, 3.0]);
+/// // The gradient passes straight through the rounding, but not at the ends.
+/// let gradients = codes.sum_all()?.backward()?;
+/// assert_eq!(gradients.get(&x).unwrap().flatten_all()?.to_vec1::<f64>()?, [0.0, 1.0, 0.0]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quantiser {
+    /// Bits of a code, 1 to 8.
     pub bits: u32,
+    /// Where the range comes from.
     pub range: Range,
+    /// What a gradient knows of it.
     pub gradient: RangeGradient,
 }
 
@@ -62,10 +102,22 @@ const KEPT: f64 = 0.9;
 /// step = (high − low)/Q      zero = round(min(max(−low/step, 0), Q))      v = round(min(max(zero + x/step, 0), Q))
 /// ```
 /// Halves are rounded away from zero. If zero is in the range, |x − (v − zero) step| ≤ step/2.
+/// Book: `intersection/quantisers.md#eq-int-quant-grid`, `#eq-int-quant-bound`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let [low, high] = [-1f64, 2.0].map(|end| Tensor::full(end, (1, 1), &Device::Cpu).expect("one number"));
+/// let grid = Grid::new(&low, &high, 2)?; // codes 0 to 3, steps of 1, zero is code 1
+/// let codes = grid.codes(&Tensor::new(&[[-1f64, 0.0, 0.4, 9.0]], &Device::Cpu)?)?;
+/// assert_eq!(codes.to_vec2::<f64>()?, [[0.0, 1.0, 1.0, 3.0]]);
+/// assert_eq!(grid.dequantise(&codes)?.to_vec2::<f64>()?, [[-1.0, 0.0, 0.0, 2.0]]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Grid {
-    /// (1, 1), or (1, d) for a range of each feature.
+    /// Length that one code stands for: (1, 1), or (1, d) for a range of each feature.
     pub step: Tensor,
+    /// Code of zero, in the same shape.
     pub zero: Tensor,
     top: f64,
 }
@@ -111,6 +163,7 @@ impl Grid {
     /// ```text
     /// ∂L/∂x_i = g_i 1[0 < q̃_i < Q] / step
     /// ```
+    /// Book: `intersection/quantisers.md#eq-int-quant-through`, `#eq-int-quant-dither`.
     pub fn quantise(&self, x: &Tensor) -> Result<Tensor> {
         let moved = (x - x.detach())?.mul(&self.slope(x)?)?;
         // The difference is exactly zero, so the value is exactly the code.

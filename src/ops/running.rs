@@ -9,6 +9,15 @@ use crate::error::{Error, Result};
 /// Running mean and variance of a batch normalisation, and how fast they follow.
 ///
 /// A clone shares the two variables. Each is updated under its own lock, so passes on several threads do no harm.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let gamma = Tensor::ones(3, DType::F64, &Device::Cpu)?;
+/// let running = ops::Running::new(&gamma)?;
+/// assert_eq!((running.momentum, running.eps), (0.1, 1e-5));
+/// assert_eq!(running.var.to_vec1::<f64>()?, [1.0; 3]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Running {
     /// Running mean, one per channel.

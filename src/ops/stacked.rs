@@ -18,6 +18,17 @@ use crate::error::{Error, Result};
 /// Shapes: `x` (p, n, in), or (n, in) for all; `weight` (p, out, in), `bias` (p, out) → (p, n, out). Composed of tensor
 /// operations: training on the CPU goes through [`TwoLayer::logistic_loss`], which is several times as fast. Fails: `Shape`
 /// if sizes disagree; `Config` unless all are f32 or all f64. Checked by `tests/ops/stacked.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // Two models read the same row, each with a weight of its own.
+/// let x = Tensor::new(&[[1f64, 2.0]], &Device::Cpu)?;
+/// let weight = Tensor::new(&[[[1f64, 0.0]], [[0.0, 1.0]]], &Device::Cpu)?;
+/// let bias = Tensor::new(&[[10f64], [20.0]], &Device::Cpu)?;
+/// let y = ops::stacked_linear(&x, &weight, &bias)?;
+/// assert_eq!(y.to_vec3::<f64>()?, [[[11.0]], [[22.0]]]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn stacked_linear(x: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Tensor> {
     check(&[
         ("x of stacked_linear", x),
@@ -53,9 +64,25 @@ pub fn stacked_linear(x: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Tens
 /// ```text
 /// z₁ = relu(x W₁ᵀ + b₁)      z₂ = relu(z₁ W₂ᵀ + b₂)      s = z₂ W₃ᵀ + b₃        θ = (W₁, b₁, W₂, b₂, W₃, b₃)
 /// ```
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let net = ops::TwoLayer { inputs: 3, hidden: [2, 2] };
+/// assert_eq!(net.size(), 3 * 2 + 2 + 2 * 2 + 2 + 2 * 2 + 2);
+/// // Five networks of zeros, which say 0 and lose ln 2 on each of their two scores.
+/// let theta = Tensor::zeros((5, net.size()), DType::F64, &Device::Cpu)?;
+/// let x = Tensor::ones((4, 3), DType::F64, &Device::Cpu)?;
+/// let y = Tensor::ones((4, 10), DType::F64, &Device::Cpu)?;
+/// assert_eq!(net.scores(&theta, &x)?.dims(), [5, 4, 2]);
+/// let loss = net.logistic_loss(&theta, &x, &y, &[1.0; 10])?.to_vec1::<f64>()?;
+/// assert!(loss.iter().all(|loss| (loss - 2.0 * 2f64.ln()).abs() < 1e-14));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TwoLayer {
+    /// Numbers per row of the input.
     pub inputs: usize,
+    /// Width of either hidden layer.
     pub hidden: [usize; 2],
 }
 

@@ -14,6 +14,16 @@ use crate::seed::Seed;
 /// z (n, d)   the features, in f64      y (n)   the class of each row, below `classes`
 /// ```
 /// Checked by `tests/foca/features.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let features = Features::new(&ndarray::array![[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], &[0, 1, 1], 2)?;
+/// assert_eq!((features.n(), features.d(), features.classes), (3, 2, 2));
+/// assert_eq!(features.take(&[2])?.z, ndarray::array![[4.0, 5.0]]);
+/// assert_eq!(features.rows()?.counts(), [1, 2]);
+/// assert!(Features::new(&ndarray::array![[f64::NAN]], &[0], 1).is_err());
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Features {
     pub z: Array2<f64>,
@@ -27,14 +37,14 @@ impl Features {
     /// Host: all numbers. Fails: `Shape` unless there is at least one row and column and a label per row, `Data` for a
     /// number that is not finite or a label that is no class.
     pub fn new(z: &(impl Numbers + ?Sized), y: &(impl Numbers + ?Sized), classes: usize) -> Result<Features> {
-        let dims = z.dims();
+        let dims = z.sizes();
         let &[n, d] = &dims[..] else {
             return Err(Error::shape("features", "[n, d], one row per sample", format!("{dims:?}")));
         };
         if n == 0 || d == 0 {
             return Err(Error::shape("features", "at least one row and one column", format!("{dims:?}")));
         }
-        ensure_shape("labels of features", &[n][..], &y.dims()[..])?;
+        ensure_shape("labels of features", &[n][..], &y.sizes()[..])?;
         let numbers = z.numbers()?.into_owned();
         if let Some(i) = numbers.iter().position(|v| !v.is_finite()) {
             let why = format!("row {} holds {}; look at what the backbone computes there", i / d, numbers[i]);
@@ -94,6 +104,18 @@ impl Features {
 /// The rows of every class, from which balanced subsets are drawn.
 ///
 /// Checked by `tests/foca/features.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let rows = ClassRows::new(&[0, 1, 1, 0, 1], 2)?;
+/// assert_eq!(rows.counts(), [2, 3]);
+/// let mut drawn = rows.draw(2, false, Seed::new(1))?; // two of each class
+/// drawn[..2].sort();
+/// assert_eq!(drawn[..2], [0, 3]);
+/// assert!(rows.draw(3, false, Seed::new(1)).is_err()); // class 0 has two
+/// assert_eq!(rows.draw(3, true, Seed::new(1))?.len(), 6); // unless one may come twice
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassRows {
     rows: Vec<Vec<usize>>,

@@ -24,6 +24,7 @@ impl WeakFit {
     ///
     /// Shapes: `z` (n, d), `y` (n) → (d + 1, classes), on the device and in the dtype of `z`. Host: the fit, in f64, and on
     /// the way back one solve with its factor. Fails: as [`fit`](WeakFit::fit). Checked by `tests/foca/training.rs`.
+    /// Book: `foca/ridge.md#eq-foca-ridge-total`.
     pub fn theta(&self, z: &Tensor, y: &[u32], classes: usize) -> Result<Tensor> {
         self.fit(&Features::new(z, y, classes)?)?.theta(z)
     }

@@ -8,6 +8,19 @@
 //! | `layer.rs` | features out of a network, heads back into one, and as differentiable tensors |
 //!
 //! Host: the fits, in f64.
+//!
+//! ```
+//! use lastlayer::prelude::*;
+//! let data = arcs(60, 0.1, Seed::new(1), &Device::Cpu)?;
+//! let net = SplitNet::new(zoo::mlp(&[2, 32])?, 2, Seed::new(1), &Device::Cpu)?;
+//! // A head in closed form on features as they are, put in place of the network's own.
+//! let features = Features::of(&net, &data)?;
+//! let head = WeakFit::RidgeSum(1.0).fit(&features)?.head;
+//! head.install(&net)?;
+//! let accuracy = ClassScores::new(&net.scores_of(&data)?, &data.y)?.accuracy();
+//! assert_eq!(accuracy, head.accuracy(&features)?);
+//! # Ok::<(), lastlayer::error::Error>(())
+//! ```
 
 mod features;
 mod head;

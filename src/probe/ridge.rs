@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::features::Features;
 use super::head::LinearHead;
 use crate::error::{Error, Result};
-use crate::linalg::cholesky::Cholesky;
+use crate::linalg::Cholesky;
 
 /// What the adjoint needs of a fit.
 #[derive(Clone, Debug)]

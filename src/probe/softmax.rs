@@ -5,8 +5,7 @@ use rayon::prelude::*;
 
 use super::head::LinearHead;
 use crate::error::{Error, Result};
-use crate::linalg::cholesky::Cholesky;
-use crate::linalg::qr::row_basis;
+use crate::linalg::{Cholesky, row_basis};
 
 /// The largest entry of the gradient that passes for zero, with features of size one.
 const FLAT: f64 = 1e-8;

@@ -15,6 +15,20 @@ use crate::error::{Error, Result, ensure_shape};
 /// SoftmaxSum(λ)    Σ_i cross entropy_i + λ‖W‖²              SoftmaxMean(λ)    (1/n) Σ_i cross entropy_i + λ‖W‖²
 /// ```
 /// Algorithm 1 of the paper sums, its equation 4 takes the mean: λ_sum = n λ_mean. Checked by `tests/foca/fits.rs`.
+/// Book: `foca/ridge.md#eq-foca-ridge-convention`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // Around the middle z is ±1 and the targets are ±½: W = 1 / (2 + λ) for class 1.
+/// let pair = Features::new(&ndarray::array![[0.0], [2.0]], &[0, 1], 2)?;
+/// let head = WeakFit::RidgeSum(1.0).fit(&pair)?.head;
+/// assert!((head.w[[0, 1]] - 1.0 / 3.0).abs() < 1e-12);
+/// // A sum with weight λ is a mean with weight λ/n.
+/// let mean = WeakFit::RidgeMean(0.5).fit(&pair)?.head;
+/// assert!((mean.w[[0, 1]] - head.w[[0, 1]]).abs() < 1e-12);
+/// assert!(WeakFit::SoftmaxSum(0.0).fit(&pair).is_err()); // separable: no minimum
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum WeakFit {
     RidgeSum(f64),
@@ -24,6 +38,18 @@ pub enum WeakFit {
 }
 
 /// A fitted head, with all that its gradient needs.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let at = |z: f64| -> Result<foca::Fitted> {
+///     WeakFit::RidgeSum(1.0).fit(&Features::new(&ndarray::array![[0.0], [z]], &[0, 1], 2)?)
+/// };
+/// // How the weight of class 1 moves with the second sample, against a difference.
+/// let exact = at(2.0)?.adjoint(&ndarray::array![[0.0, 1.0]], &Array1::zeros(2))?;
+/// let numeric = (at(2.0 + 1e-5)?.head.w[[0, 1]] - at(2.0 - 1e-5)?.head.w[[0, 1]]) / 2e-5;
+/// assert!((exact[[1, 0]] - numeric).abs() < 1e-9);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Fitted {
     pub head: LinearHead,
@@ -45,6 +71,7 @@ impl WeakFit {
     /// there are not. Host: everything, in f64. Cost: O(n d min(n, d) + min(n, d)³) for ridge. Fails: `Config` for a weight
     /// that is negative or not finite (softmax: or zero), `Data` for features that are not finite, `Solve` if rows or
     /// features repeat each other and λ = 0.
+    /// Book: `foca/ridge.md#eq-foca-ridge-fit`, `#eq-foca-softmax-gradient`.
     pub fn fit(&self, features: &Features) -> Result<Fitted> {
         self.check()?;
         whole(features)?;
@@ -58,12 +85,12 @@ impl WeakFit {
         })
     }
 
-    /// A fit of each of several sets of features, on all cores.
+    /// A fit of each of several sets of features, on all cores. Fails: as [`fit`](WeakFit::fit).
     pub fn fit_all(&self, sets: &[Features]) -> Result<Vec<Fitted>> {
         sets.par_iter().map(|features| self.fit(features)).collect()
     }
 
-    /// The heads alone of several fits, which need a small part of their memory.
+    /// The heads alone of several fits, which need a small part of their memory. Fails: as [`fit`](WeakFit::fit).
     pub fn heads(&self, sets: &[Features]) -> Result<Vec<LinearHead>> {
         sets.par_iter().map(|features| Ok(self.fit(features)?.head)).collect()
     }
@@ -118,6 +145,7 @@ impl Fitted {
     /// (n, d) Gradient of a loss in the features the head was fitted to, from its gradients in W and b.
     ///
     /// Fails: `Shape` unless those have the shapes of W and b.
+    /// Book: `foca/ridge.md#eq-foca-ridge-adjoint`, `#eq-foca-ridge-dual-adjoint`, `#eq-foca-softmax-adjoint`.
     pub fn adjoint(&self, w_bar: &Array2<f64>, b_bar: &Array1<f64>) -> Result<Array2<f64>> {
         ensure_shape("gradient of a head's weights", self.head.w.shape(), w_bar.shape())?;
         ensure_shape("gradient of a head's bias", self.head.b.len(), b_bar.len())?;

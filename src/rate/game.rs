@@ -5,6 +5,19 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result, ensure_shape};
 
 /// What the player that sets the multipliers must not regret.
+///
+/// Book: `rate/games.md#eq-rate-columns`, `#eq-rate-external`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // A distribution over objective and constraint, or multipliers within a radius.
+/// let shares = rate::Game::new(Regret::External, 1, 0.5)?.weights();
+/// assert!((shares[0] + shares[1] - 1.0).abs() < 1e-12);
+/// let mut game = rate::Game::new(Regret::Lagrangian { radius: 0.25 }, 1, 1.0)?;
+/// game.update(&[0.75])?;
+/// assert_eq!(game.weights(), [1.0, 0.25]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Regret {
     /// Any rule that replaces one of its choices by another: a stochastic matrix, played by its stationary law.
@@ -23,7 +36,17 @@ pub enum Regret {
 /// Lagrangian:  λ = max(0, λ + rate · v)
 /// ```
 /// The network minimises p₀ · objective + Σ p_k · proxy_k, whose proxies bound the true constraints from above. Book:
-/// `rate/games.md`. Checked by `tests/rate/games.rs`.
+/// `rate/games.md#eq-rate-equilibrium`, `#eq-rate-weight`. Checked by `tests/rate/games.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let mut game = rate::Game::new(Regret::Lagrangian { radius: f64::INFINITY }, 1, 0.5)?;
+/// game.update(&[0.5])?; // the constraint is broken by one half
+/// assert_eq!(game.weights(), [1.0, 0.25]);
+/// game.update(&[-1.0])?; // and then kept with room to spare
+/// assert_eq!(game.weights(), [1.0, 0.0]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Game {
     regret: Regret,
@@ -76,6 +99,8 @@ impl Game {
     }
 
     /// The stochastic matrix of the swap player, by columns; a single column for the others.
+    ///
+    /// Book: `rate/games.md#eq-rate-stationary`, `#eq-rate-power`, `#eq-rate-floor`.
     pub fn matrix(&self) -> Vec<Vec<f64>> {
         self.state.chunks(self.m + 1).map(|column| column.iter().map(|log| log.exp()).collect()).collect()
     }
@@ -83,6 +108,7 @@ impl Game {
     /// Moves the weights by the true violations (m): positive where a constraint is broken.
     ///
     /// Fails: `Shape` unless there is one per constraint, `Data` if one is not finite; nothing then moves.
+    /// Book: `rate/games.md#eq-rate-swap-bound`, `#eq-rate-oscillation`.
     pub fn update(&mut self, violations: &[f64]) -> Result<()> {
         ensure_shape("violations of a game", self.m, violations.len())?;
         if violations.iter().any(|v| !v.is_finite()) {

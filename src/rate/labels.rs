@@ -7,6 +7,15 @@ use crate::numbers::Numbers;
 /// Classes and groups of the samples whose scores a rate counts. Host: all of them.
 ///
 /// Checked by `tests/rate/smooth.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let labels = Labels::new([1, 0, 0])?.with_attributes(ndarray::array![[1], [1], [0]])?;
+/// assert_eq!(labels.n(), 3);
+/// assert_eq!(labels.attribute(0)?, [true, true, false]);
+/// assert!(Labels::new([0, 1, 2]).is_err());
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, PartialEq)]
 pub struct Labels {
     positive: Vec<bool>,
@@ -16,6 +25,16 @@ pub struct Labels {
 }
 
 /// Among whom a rate is taken: all, or those with or without an attribute, by its column.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// use lastlayer::rate::{RateSum, Within};
+/// let labels = Labels::new([0, 0, 0, 0])?.with_attributes(ndarray::array![[1], [1], [0], [0]])?;
+/// let alarms = Rate::FalsePositive.term().within(Within::With(0));
+/// let among = RateSum { terms: vec![alarms], constant: 0.0 };
+/// assert_eq!(among.count([2.0, 0.0, 2.0, 2.0], &labels, &[1.0])?, 0.5);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Within {
     #[default]
@@ -40,6 +59,8 @@ impl Labels {
     }
 
     /// From a set of two classes, with its attributes as groups.
+    ///
+    /// Fails: `Data` for a third class or an attribute that is not 0 or 1.
     pub fn of(data: &Dataset) -> Result<Labels> {
         let labels = Labels::new(&data.y)?;
         data.a.as_ref().map_or(Ok(labels.clone()), |a| labels.clone().with_attributes(a))
@@ -49,7 +70,7 @@ impl Labels {
     ///
     /// Fails: `Shape` unless there is a row per sample, `Data` for an entry that is neither 0 nor 1.
     pub fn with_attributes(self, a: impl Numbers) -> Result<Labels> {
-        let (dims, a) = (a.dims(), a.numbers()?);
+        let (dims, a) = (a.sizes(), a.numbers()?);
         let &[n, k] = &dims[..] else {
             return Err(Error::shape("attributes", "[n, k], a row per sample", format!("{dims:?}")));
         };

@@ -29,6 +29,23 @@ use crate::train::{Batch, Group, Parameters, Step, Trainable};
 /// | `Method2` | f + η·∣g∣ at a stale threshold | implicit gradient |
 /// | `Ablation` | f + η·∣g∣ at a stale threshold | the same, or the implicit gradient |
 /// | `LastLayer` | nothing | implicit gradient |
+///
+/// Book: `rate/decoupled.md#eq-rate-four`, `#eq-rate-gap`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let seed = Seed::new(1);
+/// let data = Gaussians::a().sample(100, seed, &Device::Cpu)?;
+/// let net = SplitNet::new(zoo::mlp(&[6, 4])?, 1, seed, &Device::Cpu)?;
+/// let before = net.copy()?;
+/// let goal = RateProblem::fnr_at_fpr(0.1, Surrogate::sigmoid(2.0))?;
+/// let training = RateTraining::new(&net, &goal, Method::LastLayer)?;
+/// Trainer::adam(0.01).silent().fit(&training, &data, |b| training.step(b))?;
+/// // The head has moved, the features have not.
+/// let [now, then] = [&net, &before].map(|net| net.features_of(&data));
+/// assert_eq!(now?.to_vec2::<f32>()?, then?.to_vec2::<f32>()?);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Method {
     /// Logistic loss; the threshold is chosen afterwards.
@@ -57,6 +74,22 @@ pub enum Method {
 }
 
 /// What the logistic loss of Method 1 sees.
+///
+/// Book: `rate/decoupled.md#eq-rate-jacobian`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// use lastlayer::rate::CeLogit;
+/// assert_eq!(Method::method1(), Method::Method1 { logit: CeLogit::Raw });
+/// let net = SplitNet::new(zoo::mlp(&[6, 4])?, 1, Seed::new(1), &Device::Cpu)?;
+/// let above = Method::Method1 { logit: CeLogit::MinusThreshold };
+/// let one = RateProblem::fnr_at_fpr(0.1, Surrogate::sigmoid(2.0))?;
+/// assert!(RateTraining::new(&net, &one, above).is_ok());
+/// // With several thresholds there is no one to subtract.
+/// let grid = RateProblem::partial_auc(0.0, 1.0, 5, Surrogate::sigmoid(2.0))?;
+/// assert!(RateTraining::new(&net, &grid, above).is_err());
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CeLogit {
     /// The score, plus a bias of its own that only this loss trains.
@@ -67,6 +100,18 @@ pub enum CeLogit {
 }
 
 /// What a violated constraint costs: the derivative of the penalty is the weight on ∂g.
+///
+/// Book: `rate/decoupled.md#eq-rate-exact`, `#eq-rate-adaptive`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let net = SplitNet::new(zoo::mlp(&[6, 4])?, 1, Seed::new(1), &Device::Cpu)?;
+/// let goal = RateProblem::fnr_at_fpr(0.1, Surrogate::sigmoid(2.0))?;
+/// let second = |penalty| RateTraining::new(&net, &goal, Method::Method2 { penalty });
+/// assert!(second(Penalty::Huber { weight: 20.0, width: 0.01 }).is_ok());
+/// assert!(second(Penalty::Absolute(-1.0)).is_err()); // would reward a violation
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Penalty {
     /// η |g|, the paper's. Exact if η exceeds the multiplier.
@@ -82,6 +127,27 @@ pub enum Penalty {
 }
 
 /// How equation 6 of the paper is read.
+///
+/// Book: `rate/decoupled.md#eq-rate-ablation`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// use lastlayer::rate::Reading;
+/// let (seed, penalty) = (Seed::new(1), Penalty::Absolute(20.0));
+/// let data = Gaussians::a().sample(100, seed, &Device::Cpu)?;
+/// let goal = RateProblem::fnr_at_fpr(0.1, Surrogate::sigmoid(2.0))?;
+/// let second = Method::Method2 { penalty };
+/// let moving = Method::Ablation { penalty, reading: Reading::ImplicitThreshold };
+/// let mut scores = Vec::new();
+/// for method in [second, moving] {
+///     let net = SplitNet::new(zoo::mlp(&[6, 4])?, 1, seed, &Device::Cpu)?;
+///     let training = RateTraining::new(&net, &goal, method)?;
+///     Trainer::adam(0.01).silent().fit(&training, &data, |b| training.step(b))?;
+///     scores.push(net.scores_of(&data)?.to_vec1::<f32>()?);
+/// }
+/// assert_eq!(scores[0], scores[1]); // the same method
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reading {
     /// The threshold is constant in both parts: a plain penalty.
@@ -92,6 +158,23 @@ pub enum Reading {
 }
 
 /// Whether both sides of the line move in every step.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// use lastlayer::rate::Turns;
+/// let seed = Seed::new(1);
+/// let data = Gaussians::a().sample(100, seed, &Device::Cpu)?;
+/// let net = SplitNet::new(zoo::mlp(&[6, 4])?, 1, seed, &Device::Cpu)?;
+/// let before = net.copy()?;
+/// let goal = RateProblem::fnr_at_fpr(0.1, Surrogate::sigmoid(2.0))?;
+/// let training = RateTraining::new(&net, &goal, Method::method1())?;
+/// let training = training.turns(Turns::Alternating { bottom: 1, last: 1 })?;
+/// Trainer::adam(0.01).batch(100).silent().fit(&training, &data, |b| training.step(b))?;
+/// // One step was taken, and it was the bottom's turn.
+/// let head = |net: &SplitNet| net.last()[1].to_vec2::<f32>();
+/// assert_eq!(head(&net)?, head(&before)?);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Turns {
     #[default]
@@ -105,6 +188,19 @@ pub enum Turns {
 /// `Trainer::adam(1e-2).fit(&training, &data, |b| training.step(b))?` runs any [`Method`]; thresholds, multipliers and
 /// buffers are kept in checkpoints. A batch in which a rate has nobody to count is skipped, and `skipped` in the history
 /// is their share. Checked by `tests/rate/training.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let seed = Seed::new(1);
+/// let data = Gaussians::a().sample(200, seed, &Device::Cpu)?;
+/// let net = SplitNet::new(zoo::mlp(&[6, 4])?, 1, seed, &Device::Cpu)?;
+/// let goal = RateProblem::fnr_at_fpr(0.1, Surrogate::sigmoid(2.0))?;
+/// let training = RateTraining::new(&net, &goal, Method::Ico)?;
+/// Trainer::adam(0.01).batch(100).silent().fit(&training, &data, |b| training.step(b))?;
+/// let answers = training.predictor(&data)?.predict_set(&data)?;
+/// assert!(Confusion::new(&answers, &data.y, 2)?.fpr()? <= 0.1);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RateTraining {
     net: SplitNet,
@@ -201,6 +297,10 @@ impl RateTraining {
         if let Method::Method2 { penalty } | Method::Ablation { penalty, .. } = method {
             penalty.check()?;
         }
+        if method == (Method::Method1 { logit: CeLogit::MinusThreshold }) && problem.m() > 1 {
+            let allowed = "one, to be taken from the score; CeLogit::Raw goes with several";
+            return Err(Error::config("thresholds of CeLogit::MinusThreshold", problem.m(), allowed));
+        }
         let policy = match method {
             Method::Method2 { .. } | Method::Ablation { .. } => ThresholdPolicy::Ema { decay: 0.9 },
             _ => ThresholdPolicy::SolveEachStep,
@@ -241,8 +341,17 @@ impl RateTraining {
         self
     }
 
-    /// Whether both sides of the line move in every step; only for methods that tell them apart.
+    /// Whether both sides of the line move in every step.
+    ///
+    /// Fails: `Config` for turns of no step, or for a method that does not tell the sides apart: `Method1`, `Method2` and
+    /// `Ablation` do.
     pub fn turns(mut self, turns: Turns) -> Result<RateTraining> {
+        let apart =
+            matches!(self.method, Method::Method1 { .. } | Method::Method2 { .. } | Method::Ablation { .. });
+        if turns != Turns::Together && !apart {
+            let allowed = "Method1, Method2 or Ablation; the others have one loss for both sides";
+            return Err(Error::config("method that takes turns", format!("{:?}", self.method), allowed));
+        }
         if turns == (Turns::Alternating { bottom: 0, last: 0 }) {
             return Err(Error::config("turns", "0 and 0", "at least one step of either side"));
         }
@@ -286,7 +395,7 @@ impl RateTraining {
                 "one; predict by group with each",
             ));
         };
-        Predictor::new(self.net.clone(), Decision::Threshold(t), &validation.names.classes)
+        Predictor::new(&self.net, Decision::Threshold(t), &validation.names.classes)
     }
 
     /// The losses of a batch.
@@ -431,11 +540,11 @@ impl RateTraining {
         let mut hardest = f64::NEG_INFINITY;
         let mut violations = Vec::new();
         for (k, (sum, weight)) in sums().zip(&weights).enumerate() {
-            let proxy = sum.slopes(&values, labels, &zero, Surrogate::Hinge)?;
+            let proxy = sum.slopes(&values[..], labels, &zero, Surrogate::Hinge)?;
             value += weight * proxy.value;
             c.iter_mut().zip(&proxy.by_score).for_each(|(c, slope)| *c += weight * slope);
             if k > 0 {
-                let exact = sum.count(&values, labels, &zero)?;
+                let exact = sum.count(&values[..], labels, &zero)?;
                 hardest = hardest.max(exact);
                 violations.push(exact);
             }
@@ -444,7 +553,7 @@ impl RateTraining {
         if let Some(var) = &self.memory.game {
             write(var, game.state())?;
         }
-        let exact = self.problem.objective().count(&values, labels, &zero)?;
+        let exact = self.problem.objective().count(&values[..], labels, &zero)?;
         let step = Step::new(with_gradient(s, &c, value)?).report("objective", exact);
         let step = if violations.is_empty() { step } else { step.report("violation", hardest) };
         Ok(match weights[..] {

@@ -16,6 +16,19 @@
 //! Paper: Chen, Kumar, Liu and Amid, *Fast implicit constrained optimization of non-decomposable objectives*; the
 //! original method is that of Kumar, Narasimhan and Cotter (2021). Names: the paper's λ is `t`, its τ `sharpness`, its
 //! β `target`. Host: scores and labels, in f64; every gradient passes through tensors on the scores' device.
+//!
+//! ```
+//! use lastlayer::prelude::*;
+//! // Two positives, then two negatives, of which one half may pass.
+//! let (s, labels) = ([1.0, 3.0, 0.0, 2.0], Labels::new([1, 1, 0, 0])?);
+//! let goal = RateProblem::fnr_at_fpr(0.5, Surrogate::sigmoid(1.0))?;
+//! let t = goal.solve(s, &labels)?.t;
+//! assert!((t[0] - 1.0).abs() < 1e-9); // halfway between the two negatives
+//! // Scores that all move together take the threshold along, so the loss stays.
+//! let slope: f64 = goal.adjoint(s, &labels, &t)?.cotangent.iter().sum();
+//! assert!(slope.abs() < 1e-12);
+//! # Ok::<(), lastlayer::error::Error>(())
+//! ```
 
 mod game;
 mod labels;

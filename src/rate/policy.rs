@@ -10,6 +10,21 @@ use crate::error::{Error, Result};
 /// Which threshold a step of training uses.
 ///
 /// The gradient at a threshold holds the rate that the batch has there; only the policy brings it to the target.
+/// Book: `rate/samples.md#eq-rate-samples-buffer`, `rate/decoupled.md#eq-rate-inert`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = Gaussians::a().sample(200, Seed::new(1), &Device::Cpu)?;
+/// let net = SplitNet::new(zoo::mlp(&[6, 4])?, 1, Seed::new(1), &Device::Cpu)?;
+/// let goal = RateProblem::fnr_at_fpr(0.1, Surrogate::sigmoid(2.0))?;
+/// let training = RateTraining::new(&net, &goal, Method::Ico)?;
+/// let training = training.policy(ThresholdPolicy::Buffer { samples: 150 })?;
+/// assert!(training.state()?.0.is_empty()); // no threshold before the first step
+/// Trainer::adam(0.01).batch(50).silent().fit(&training, &data, |b| training.step(b))?;
+/// assert!(training.state()?.0[0].is_finite());
+/// assert!(training.policy(ThresholdPolicy::Ema { decay: 1.0 }).is_err());
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ThresholdPolicy {
     /// Solved on the batch at hand.

@@ -21,7 +21,20 @@ use crate::table::{Cell, Table};
 /// min_θ f(s(θ), t)   with t such that   g_k(s(θ), t) = 0,   k = 1 … m
 /// ```
 /// The thresholds are functions of the scores, t = h(s), and [`adjoint`](RateProblem::adjoint) has the derivative of
-/// f(s, h(s)) in every score. Book: `rate/implicit.md`. Checked by `tests/rate/problem.rs`.
+/// f(s, h(s)) in every score. Book: `rate/implicit.md#eq-rate-implicit-adjoint`. Checked by `tests/rate/problem.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let (s, labels) = ([1.0, 3.0, 0.0, 2.0], Labels::new([1, 1, 0, 0])?);
+/// let goal = RateProblem::fnr_at_fpr(0.3, Surrogate::sigmoid(3f64.ln()))?;
+/// let t = goal.solve(s, &labels)?.t;
+/// assert!((t[0] - 2.0).abs() < 1e-9);
+/// let found = goal.adjoint(s, &labels, &t)?;
+/// assert!((found.multiplier[0] - 75.0 / 68.0).abs() < 1e-9); // the slope of the smooth ROC
+/// assert_eq!(goal.hard_thresholds(s, &labels)?, [2.0]); // what a decision uses
+/// assert_eq!(goal.report(s, &labels, &[2.0])?.rows().len(), 2); // exact rates with intervals
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateProblem {
     objective: RateSum,
@@ -31,6 +44,16 @@ pub struct RateProblem {
 }
 
 /// Thresholds of a problem, solved for.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // False positive rates of a quarter and of three quarters, for negatives at 0 and 2.
+/// let curve = RateProblem::partial_auc(0.0, 1.0, 2, Surrogate::sigmoid(1.0))?;
+/// let found = curve.solve([1.0, 0.0, 2.0], &Labels::new([1, 0, 0])?)?;
+/// assert!((found.t[0] + found.t[1] - 2.0).abs() < 1e-9); // by symmetry
+/// assert!(found.t[0] > found.t[1] && found.residual < 1e-9);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Thresholds {
     pub t: Vec<f64>,
@@ -44,6 +67,20 @@ pub struct Thresholds {
 ///
 /// ```text
 /// c = ∂f/∂s + Σ_k μ_k ∂g_k/∂s,   μᵀ = −(∂f/∂t)(∂g/∂t)⁻¹
+/// ```
+/// Book: `rate/implicit.md#eq-rate-implicit-adjoint`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let s = Var::new(&[1.0f64, 3.0, 0.0, 2.0], &Device::Cpu)?;
+/// let labels = Labels::new([1, 1, 0, 0])?;
+/// let goal = RateProblem::fnr_at_fpr(0.3, Surrogate::sigmoid(1.0))?;
+/// let t = goal.solve(s.as_tensor(), &labels)?.t;
+/// let found = goal.adjoint(s.as_tensor(), &labels, &t)?;
+/// // The same derivative as a backward pass gives.
+/// let gradients = goal.loss(&s, &labels, &t)?.backward()?;
+/// assert_eq!(gradients.get(&s).expect("a gradient").to_vec1::<f64>()?, found.cotangent);
+/// # Ok::<(), lastlayer::error::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adjoint {
@@ -80,6 +117,10 @@ impl RateProblem {
     }
 
     /// Fewest missed positives at a false positive rate.
+    ///
+    /// Fails: as [`new`](RateProblem::new).
+    ///
+    /// Book: `rate/implicit.md#eq-rate-implicit-fnr`.
     pub fn fnr_at_fpr(target: f64, surrogate: Surrogate) -> Result<RateProblem> {
         RateProblem::new(Rate::FalseNegative.minus(0.0), vec![Rate::FalsePositive.minus(target)], surrogate)
     }
@@ -90,6 +131,7 @@ impl RateProblem {
     /// β_k = low + (k − ½)(high − low)/m,   f = (1/m) Σ_k FNR(t_k),   g_k = FPR(t_k) − β_k
     /// ```
     /// With the range [0, 1] this is 1 − AUC as m grows. Fails: `Config` for an empty range or grid.
+    /// Book: `rate/implicit.md#eq-rate-implicit-kernel`.
     pub fn partial_auc(low: f64, high: f64, m: usize, surrogate: Surrogate) -> Result<RateProblem> {
         RateProblem::on_grid((low, high), m, surrogate, Rate::FalseNegative.term(), Rate::FalsePositive)
     }
@@ -134,12 +176,15 @@ impl RateProblem {
     ///
     /// Precision is not monotone in the threshold, so several may solve the constraint: taken is the one nearest to the
     /// lowest hard threshold that reaches it.
+    /// Book: `rate/implicit.md#eq-rate-implicit-precision`.
     pub fn recall_at_precision(target: f64, surrogate: Surrogate) -> Result<RateProblem> {
         RateProblem::new(Rate::FalseNegative.minus(0.0), vec![Rate::Precision.minus(target)], surrogate)
     }
 
     /// Fewest missed positives at an overall false positive rate, with the same true positive rate for those with and
     /// without an attribute, each group at its own threshold (first the one of those with it).
+    ///
+    /// Book: `rate/implicit.md#eq-rate-implicit-opportunity`.
     pub fn equal_opportunity(attribute: usize, target: f64, surrogate: Surrogate) -> Result<RateProblem> {
         RateProblem::parity(
             Rate::FalseNegative,
@@ -245,6 +290,7 @@ impl RateProblem {
     /// Shapes: `s` (n) → m thresholds. With an unbounded surrogate they are hard quantiles. Host: all scores, in f64.
     /// Fails: `Shape` unless there is a score per label, `Data` if a score is not finite or a class is empty, `Solve` if
     /// no threshold reaches a precision.
+    /// Book: `rate/implicit.md#eq-rate-implicit-root`.
     pub fn solve(&self, s: impl Numbers, labels: &Labels) -> Result<Thresholds> {
         self.solve_from(s, labels, &[])
     }
@@ -260,6 +306,7 @@ impl RateProblem {
     /// Each is the lowest at which a false positive rate (or coverage) does not exceed its target, the highest at which
     /// a true positive rate reaches it, or the lowest at which a precision does. Rule: s > t. Fails: as
     /// [`solve`](RateProblem::solve).
+    /// Book: `rate/samples.md#eq-rate-samples-transfer`.
     pub fn hard_thresholds(&self, s: impl Numbers, labels: &Labels) -> Result<Vec<f64>> {
         solve::hard_thresholds(self, &self.scores(&s, labels)?, labels)
     }
@@ -271,6 +318,7 @@ impl RateProblem {
     /// surrogate whose slopes all underflow still has a finite result. Host: all scores, in f64. Cost: O(n m + m³),
     /// without the cube where each constraint has its own threshold. Fails: as [`solve`](RateProblem::solve).
     /// Checked by `tests/rate/problem.rs::cotangent_is_the_derivative_by_finite_differences`.
+    /// Book: `rate/implicit.md#eq-rate-implicit-adjoint`, `#eq-rate-implicit-slope`.
     pub fn adjoint(&self, s: impl Numbers, labels: &Labels, t: &[f64]) -> Result<Adjoint> {
         let s = self.scores(&s, labels)?;
         let f = self.slopes(&self.objective, &s, labels, t)?.0;
@@ -304,6 +352,7 @@ impl RateProblem {
     ///
     /// A threshold of one monotone rate moves by a weighted mean: its list is not negative and sums to 1.
     /// Fails: as [`solve`](RateProblem::solve), and `Solve` at a fold.
+    /// Book: `rate/implicit.md#eq-rate-implicit-omega`, `#eq-rate-implicit-softmax`.
     pub fn sensitivity(&self, s: impl Numbers, labels: &Labels, t: &[f64]) -> Result<Vec<Vec<f64>>> {
         let s = self.scores(&s, labels)?;
         let rows = self.rows(&s, labels, t)?;
@@ -331,6 +380,7 @@ impl RateProblem {
     /// ```
     /// Shapes: `s` (n) → scalar, on the scores' device. Host: scores and c, in f64. Fails: as
     /// [`adjoint`](RateProblem::adjoint).
+    /// Book: `rate/decoupled.md#eq-rate-one-pass`.
     pub fn loss(&self, s: &Tensor, labels: &Labels, t: &[f64]) -> Result<Tensor> {
         let adjoint = self.adjoint(s, labels, t)?;
         with_gradient(s, &adjoint.cotangent, adjoint.objective)
@@ -339,6 +389,7 @@ impl RateProblem {
     /// The same gradient in tensor operations: f + Σ μ_k g_k with constant thresholds and multipliers.
     ///
     /// Shapes: `s` (n) → scalar, on the scores' device. For reading and checking; [`loss`](RateProblem::loss) is faster.
+    /// Book: `rate/decoupled.md#eq-rate-one-pass`.
     pub fn lagrangian(&self, s: &Tensor, labels: &Labels, t: &[f64], multiplier: &[f64]) -> Result<Tensor> {
         let objective = self.objective.tensor(s, labels, t, self.surrogate)?;
         Ok((objective + self.constraint_sum(s, labels, t, multiplier)?)?)
@@ -361,6 +412,9 @@ impl RateProblem {
     }
 
     /// Exact rates at thresholds, with intervals of level 0.95 and targets.
+    ///
+    /// Shapes: `s` (n), `t` (m) → a row per rate. Fails: as [`solve`](RateProblem::solve), and `Shape` unless there are m
+    /// thresholds.
     pub fn report(&self, s: impl Numbers, labels: &Labels, t: &[f64]) -> Result<Table> {
         let s = self.scores(&s, labels)?;
         ensure_shape("thresholds of a rate problem", self.m(), t.len())?;

@@ -7,8 +7,20 @@ use serde::{Deserialize, Serialize};
 use super::labels::{Labels, Within};
 use super::surrogate::Surrogate;
 use crate::error::{Error, Result, ensure_shape};
+use crate::numbers::Numbers;
 
 /// A share of decisions, each of the form s > t.
+///
+/// Book: `rate/smooth.md#eq-rate-smooth`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let (s, labels) = ([0.2, 0.8, 0.4], Labels::new([0, 1, 1])?);
+/// let missed = Rate::FalseNegative.minus(0.0);
+/// assert_eq!(missed.count(s, &labels, &[0.5])?, 0.5);
+/// assert_eq!(Rate::Precision.minus(0.0).count(s, &labels, &[0.5])?, 1.0);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Rate {
     /// Negatives above the threshold, over all negatives.
@@ -28,6 +40,17 @@ pub enum Rate {
 }
 
 /// At which threshold a rate is taken: the same for all, or one for those with an attribute and one for the others.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// use lastlayer::rate::{At, RateSum};
+/// // A threshold of its own for those with attribute 0, and another for the rest.
+/// let both = At::ByAttribute { attribute: 0, with: 0, without: 1 };
+/// let alarms = RateSum { terms: vec![Rate::FalsePositive.term().at(both)], constant: 0.0 };
+/// let labels = Labels::new([0, 0])?.with_attributes(ndarray::array![[1], [0]])?;
+/// assert_eq!(alarms.count([1.0, 1.0], &labels, &[0.0, 2.0])?, 0.5);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
     Threshold(usize),
@@ -35,6 +58,16 @@ pub enum At {
 }
 
 /// A rate with a weight.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// use lastlayer::rate::RateSum;
+/// // Misses cost twice as much as false alarms.
+/// let cost = vec![Rate::FalseNegative.term().weight(2.0), Rate::FalsePositive.term()];
+/// let cost = RateSum { terms: cost, constant: 0.0 };
+/// assert_eq!(cost.count([0.0, 1.0], &Labels::new([1, 0])?, &[0.5])?, 3.0);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Term {
     pub weight: f64,
@@ -49,6 +82,17 @@ pub struct Term {
 /// g(s, t) = constant + Σ weight · rate(s, t)
 /// ```
 /// Checked by `tests/rate/smooth.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let alarms = Rate::FalsePositive.minus(0.1);
+/// assert_eq!(alarms.to_string(), "false positive rate − 0.1");
+/// let (s, labels) = ([0.0, 2.0], Labels::new([0, 0])?);
+/// assert!((alarms.count(s, &labels, &[1.0])? - 0.4).abs() < 1e-12);
+/// let smooth = alarms.slopes(s, &labels, &[1.0], Surrogate::sigmoid(3.0))?;
+/// assert!((smooth.value - 0.4).abs() < 1e-12); // σ(u) + σ(−u) = 1
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RateSum {
     pub terms: Vec<Term>,
@@ -56,6 +100,15 @@ pub struct RateSum {
 }
 
 /// Value of a sum of rates and its derivatives.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let alarms = Rate::FalsePositive.minus(0.1);
+/// let found = alarms.slopes([0.0], &Labels::new([0])?, &[0.0], Surrogate::sigmoid(2.0))?;
+/// assert_eq!(found.by_score, [0.5]); // τ/4, where a sigmoid is steepest
+/// assert_eq!(found.by_threshold, [-0.5]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slopes {
     pub value: f64,
@@ -259,9 +312,17 @@ impl RateSum {
 
     /// Smooth value and derivatives at scores (n) and thresholds (m).
     ///
-    /// Cost: O(n) per term. Fails: `Data` if a class or a group of a rate has no member.
-    pub fn slopes(&self, s: &[f64], labels: &Labels, t: &[f64], surrogate: Surrogate) -> Result<Slopes> {
-        self.shifted_slopes(s, labels, t, surrogate, 0.0)
+    /// Cost: O(n) per term. Fails: `Shape` unless there is a score per label and a threshold for every term, `Config` for an
+    /// attribute that the labels lack, `Data` if a class or a group of a rate has no member.
+    /// Book: `rate/smooth.md#eq-rate-smooth-gradient`, `#eq-rate-smooth-shift`.
+    pub fn slopes(
+        &self,
+        s: impl Numbers,
+        labels: &Labels,
+        t: &[f64],
+        surrogate: Surrogate,
+    ) -> Result<Slopes> {
+        self.shifted_slopes(&s.numbers()?, labels, t, surrogate, 0.0)
     }
 
     /// The same with derivatives divided by e^shift, which may be finite where they themselves underflow.
@@ -324,8 +385,10 @@ impl RateSum {
 
     /// Exact value, counted with the strict rule s > t.
     ///
-    /// Fails: `Data` if a class or a group of a rate has no member, or nothing is above the threshold of a precision.
-    pub fn count(&self, s: &[f64], labels: &Labels, t: &[f64]) -> Result<f64> {
+    /// Fails: as [`slopes`](RateSum::slopes), and `Data` if nothing is above the threshold of a precision.
+    /// Book: `rate/smooth.md#eq-rate-smooth-gap`.
+    pub fn count(&self, s: impl Numbers, labels: &Labels, t: &[f64]) -> Result<f64> {
+        let s = s.numbers()?;
         self.check(s.len(), labels, t)?;
         let mut value = self.constant;
         for term in &self.terms {
@@ -343,7 +406,8 @@ impl RateSum {
                         constant + on_positive * tp as f64 + on_negative * fp as f64
                     }
                     None if tp + fp == 0 => {
-                        let why = "no score is above the threshold, so precision has no value";
+                        let why =
+                            "no score is above the threshold, so precision has no value; lower the threshold";
                         return Err(Error::data("scores", why));
                     }
                     None => tp as f64 / (tp + fp) as f64,
@@ -355,7 +419,9 @@ impl RateSum {
     /// Smooth value as a tensor that knows its gradient in the scores, with constant thresholds, on their device.
     ///
     /// Shapes: `s` (n), `t` (m) → scalar. The same number as [`slopes`](RateSum::slopes), in the scores' own precision.
+    /// Fails: as [`slopes`](RateSum::slopes).
     pub fn tensor(&self, s: &Tensor, labels: &Labels, t: &[f64], surrogate: Surrogate) -> Result<Tensor> {
+        self.check(s.elem_count(), labels, t)?;
         let constants =
             |values: Vec<f64>| Ok::<_, Error>(Tensor::new(values, s.device())?.to_dtype(s.dtype())?);
         let mut total = constants(vec![self.constant])?.sum_all()?;

@@ -8,6 +8,16 @@ use crate::error::{Error, Result};
 /// What takes the place of the step at u = 0, where u = s − t is how far a score lies above the threshold.
 ///
 /// Checked by `tests/rate/smooth.rs`.
+/// Book: `rate/smooth.md#eq-rate-smooth-noise`, `#eq-rate-smooth-scale`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let smooth = Surrogate::sigmoid(2.0);
+/// assert_eq!((smooth.value(0.0), smooth.slope(0.0)), (0.5, 0.5));
+/// assert!(smooth.log_slope(1000.0) < -1999.0); // finite where the slope itself underflows
+/// assert_eq!(Surrogate::Hinge.value(-2.0), 0.0);
+/// assert!(!Surrogate::Hinge.is_bounded());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Surrogate {
     /// σ(τu): between 0 and 1, so that a rate made of it can equal any target.
@@ -56,6 +66,7 @@ impl Surrogate {
     /// ```text
     /// ln σ(x)σ(−x) = −|x| − 2 ln(1 + e^−|x|)
     /// ```
+    /// Book: `rate/smooth.md#eq-rate-smooth-log-weight`.
     pub fn log_slope(self, u: f64) -> f64 {
         match self {
             Surrogate::Sigmoid { sharpness } => {

@@ -8,6 +8,15 @@ use crate::error::{Error, Result};
 use crate::numbers::Numbers;
 
 /// A threshold that was solved for.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let root = smooth_threshold([0.0, 2.0], 0.5, 3.0, None)?;
+/// assert!((root.threshold - 1.0).abs() < 1e-9 && root.residual.abs() < 1e-9);
+/// // A good guess saves passes.
+/// assert_eq!(smooth_threshold([0.0, 2.0], 0.5, 3.0, Some(1.0))?.passes, 1);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Root {
     pub threshold: f64,
@@ -49,7 +58,16 @@ const PIECE: usize = 1 << 14;
 /// the odds, which is exact in one step if all scores are equal; a step that leaves the bracket becomes a bisection.
 /// `warm` is a guess, such as the threshold of the step before. Host: all scores, in f64. Cost: O(n) a pass, on all
 /// cores; about five passes. Fails: `Shape` without a score, `Config` for a target outside (0, 1) or a sharpness that
-/// is not positive, `Data` if a score is not finite. Book: `rate/implicit.md`. Checked by `tests/rate/threshold.rs`.
+/// is not positive, `Data` if a score is not finite. Checked by `tests/rate/threshold.rs`.
+/// Book: `rate/implicit.md#eq-rate-implicit-root`, `#eq-rate-implicit-newton`, `#eq-rate-implicit-limit`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // For a single score, σ(2 − t) = 1/4 at t = 2 + ln 3.
+/// let root = smooth_threshold([2.0], 0.25, 1.0, None)?;
+/// assert!((root.threshold - (2.0 + 3f64.ln())).abs() < 1e-12);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn smooth_threshold(
     scores: impl Numbers,
     target: f64,
@@ -99,6 +117,16 @@ pub fn smooth_threshold(
 /// ```
 /// With β n < 1 it is the largest score, with β = 1 minus infinity. Host: all scores. Cost: O(n). Fails: `Shape` without
 /// a score, `Config` for a target outside [0, 1], `Data` if a score is not finite.
+/// Book: `rate/samples.md#eq-rate-samples-empty`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let s = [4.0, 1.0, 3.0, 2.0];
+/// assert_eq!(hard_threshold(s, 0.25)?, 3.0); // one of four is above
+/// assert_eq!(hard_threshold(s, 0.0)?, 4.0);
+/// assert_eq!(hard_threshold(s, 1.0)?, f64::NEG_INFINITY);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn hard_threshold(scores: impl Numbers, target: f64) -> Result<f64> {
     let s = scores.numbers()?;
     if s.is_empty() {
@@ -129,7 +157,18 @@ fn hard_threshold_of(s: &[f64], target: f64, all: f64) -> f64 {
 /// ```
 /// The law is that of the rate of an order statistic, whatever the continuous distribution of scores. Cost: O(log n)
 /// evaluations of an incomplete beta function. Fails: `Config` for a limit or risk outside (0, 1); `Data` if even k = 0 is
-/// too risky, with the number of samples that would do. Book: `rate/samples.md`. Checked by `tests/rate/samples.rs`.
+/// too risky, with the number of samples that would do. Checked by `tests/rate/samples.rs`.
+/// Book: `rate/samples.md#eq-rate-samples-confident`, `#eq-rate-samples-least`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // No sample above the largest of n: 0.95ⁿ ≤ 0.05 from n = 59 on.
+/// assert_eq!(rate::confident_target(0.05, 59, 0.05)?, 0.0);
+/// assert!(rate::confident_target(0.05, 58, 0.05).is_err());
+/// let aim = rate::confident_target(0.05, 10_000, 0.05)?;
+/// assert!(0.04 < aim && aim < 0.05);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn confident_target(limit: f64, n: usize, risk: f64) -> Result<f64> {
     for (name, value) in [("limit of a rate", limit), ("risk", risk)] {
         if !(value > 0.0 && value < 1.0) {

@@ -9,12 +9,34 @@ use crate::table::{Cell, Table};
 /// Means of what the steps of each epoch reported, and what validation said at its end.
 ///
 /// Holds no times, so that equal runs have equal bytes. Checked by `tests/train.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = Gaussians::a().sample(20, Seed::new(1), &Device::Cpu)?;
+/// let net = SplitNet::new(zoo::mlp(&[6, 4])?, 1, Seed::new(1), &Device::Cpu)?;
+/// let run = Trainer::adam(0.01).epochs(2).batch(10).silent().fit(&net, &data, |b| {
+///     let loss = bce_logits(&net.forward(&b.x, b.pass())?, &b.y)?;
+///     Ok(Step::new(loss).report("epoch", b.epoch as f64))
+/// })?;
+/// assert_eq!(run.history.values("epoch")?, [0.0, 1.0]); // means over the steps of each epoch
+/// assert_eq!(run.history.table()?.columns(), ["epoch", "steps", "loss", "epoch"]);
+/// assert!(run.history.values("accuracy").is_err()); // was not reported
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct History {
     pub epochs: Vec<Epoch>,
 }
 
 /// One epoch of a run.
+///
+/// ```
+/// use lastlayer::train::{Epoch, History};
+/// let epoch = |steps, loss| Epoch { steps, values: vec![("loss".to_string(), loss)] };
+/// let history = History { epochs: vec![epoch(10, 0.7), epoch(20, 0.4)] };
+/// assert_eq!(history.values("loss")?, [0.7, 0.4]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Epoch {
     /// Steps taken until its end.

@@ -16,6 +16,21 @@ use crate::error::{Error, Result};
 /// The network is shared with the thread, which moves its parameters one after the other: what you compute with it
 /// meanwhile may mix two steps. Copies are handles of the same run, and when the last of them goes, the run is asked to
 /// end. Checked by `tests/train.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = Gaussians::a().sample(40, Seed::new(1), &Device::Cpu)?;
+/// let net = SplitNet::new(zoo::mlp(&[6, 4])?, 1, Seed::new(1), &Device::Cpu)?;
+/// let inside = net.clone(); // shares its parameters with the thread
+/// let job = Trainer::adam(0.01)
+///     .epochs(100_000)
+///     .batch(20)
+///     .spawn(&net, &data, move |b| Ok(Step::new(bce_logits(&inside.forward(&b.x, b.pass())?, &b.y)?)))?;
+/// while job.poll().0 < 3 && !job.ended() {}
+/// job.stop();
+/// assert_eq!(job.join()?.stopped, Stopped::Asked);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Job {
     handle: Arc<Handle>,
@@ -50,32 +65,33 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Trainer {
     /// Starts training in the background. No progress is shown; [`Job::poll`] tells it.
     ///
+    /// The thread works on a clone of the model, which shares its parameters, and `step` moves into it: give it a clone too.
     /// Fails: `Config` for settings that cannot be, `Io` if no thread can be started. What goes wrong in training is the
     /// result of [`Job::join`].
-    pub fn spawn<T: Trainable + Send + 'static>(
+    pub fn spawn<T: Trainable + Clone + Send + 'static>(
         &self,
-        model: T,
-        data: Dataset,
+        model: &T,
+        data: &Dataset,
         step: impl FnMut(&Batch) -> Result<Step> + Send + 'static,
     ) -> Result<Job> {
         self.start(model, data, step, None)
     }
 
     /// The same with a validation after each epoch, as [`fit_validated`](Trainer::fit_validated) has it.
-    pub fn spawn_validated<T: Trainable + Send + 'static>(
+    pub fn spawn_validated<T: Trainable + Clone + Send + 'static>(
         &self,
-        model: T,
-        data: Dataset,
+        model: &T,
+        data: &Dataset,
         step: impl FnMut(&Batch) -> Result<Step> + Send + 'static,
         validate: impl FnMut() -> Result<f64> + Send + 'static,
     ) -> Result<Job> {
         self.start(model, data, step, Some(Box::new(validate)))
     }
 
-    fn start<T: Trainable + Send + 'static>(
+    fn start<T: Trainable + Clone + Send + 'static>(
         &self,
-        model: T,
-        data: Dataset,
+        model: &T,
+        data: &Dataset,
         mut step: impl FnMut(&Batch) -> Result<Step> + Send + 'static,
         mut validate: Option<Box<dyn FnMut() -> Result<f64> + Send>>,
     ) -> Result<Job> {
@@ -83,6 +99,7 @@ impl Trainer {
         let total = data.n().div_ceil(self.batch) * self.epochs;
         let shared = Arc::new(Shared::default());
         let (trainer, inside) = (self.clone().silent(), shared.clone());
+        let (model, data) = (model.clone(), data.clone());
         let work = move || {
             let validate =
                 validate.as_mut().map(|validate| &mut **validate as &mut dyn FnMut() -> Result<f64>);

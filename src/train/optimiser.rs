@@ -7,6 +7,23 @@ use crate::error::{Error, Result};
 use crate::ops::{AdamStep, SgdStep, adam_step, sgd_step};
 
 /// Rule by which a gradient becomes a step.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = arcs(4, 0.0, Seed::new(1), &Device::Cpu)?;
+/// for (optimiser, expected) in [
+///     (Optimiser::Sgd { momentum: 0.0, nesterov: false }, 2.0 - 0.1 * 4.0), // w² falls by rate · 2w
+///     (Optimiser::adam(), 2.0 - 0.1), // Adam's first step has the length of the rate
+/// ] {
+///     let w = Var::new(2.0f64, &Device::Cpu)?;
+///     let groups = vec![Group::new("w", vec![("w".to_string(), w.clone())])];
+///     let model = Parameters { groups, ..Default::default() };
+///     let trainer = Trainer { optimiser, ..Trainer::adam(0.1).batch(4).silent() };
+///     trainer.fit(&model, &data, |_| Ok(Step::new(w.sqr()?)))?;
+///     assert!((w.to_scalar::<f64>()? - expected).abs() < 1e-6);
+/// }
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Optimiser {
     /// Gradient descent, with momentum if it is not zero.
@@ -47,6 +64,21 @@ impl Optimiser {
 }
 
 /// Weight decay, in either sense.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = arcs(4, 0.0, Seed::new(1), &Device::Cpu)?;
+/// // A loss that is flat where w stands: only the decay moves it.
+/// for (decay, expected) in [(Decay::None, 2.0), (Decay::Penalty(0.5), 1.9), (Decay::Decoupled(0.5), 1.9)] {
+///     let w = Var::new(2.0f64, &Device::Cpu)?;
+///     let groups = vec![Group::new("w", vec![("w".to_string(), w.clone())])];
+///     let model = Parameters { groups, ..Default::default() };
+///     let trainer = Trainer::sgd(0.1, 0.0).decay(decay).batch(4).silent();
+///     trainer.fit(&model, &data, |_| Ok(Step::new(w.sub(&w.detach())?.sqr()?)))?;
+///     assert!((w.to_scalar::<f64>()? - expected).abs() < 1e-12);
+/// }
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub enum Decay {
     #[default]

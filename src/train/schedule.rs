@@ -5,6 +5,14 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 
 /// Factor on the learning rate over the course of a run.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let half = |schedule: Schedule| schedule.factor(0.5, 3); // halfway, in the fourth epoch
+/// assert_eq!(half(Schedule::Steps { every: 3, factor: 0.1 }), 0.1);
+/// assert!((half(Schedule::Cosine { floor: 0.0 }) - 0.5).abs() < 1e-12);
+/// assert_eq!(half(Schedule::Linear { from: 0.5, floor: 0.0 }), 1.0);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub enum Schedule {
     #[default]

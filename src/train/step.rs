@@ -8,6 +8,17 @@ use crate::model::{Net, Pass, SplitNet};
 use crate::seed::Seed;
 
 /// Parameters that are trained together.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let w = Var::new(2.0f64, &Device::Cpu)?;
+/// let slow = Group { rate: 0.5, ..Group::new("w", vec![("w".to_string(), w.clone())]) };
+/// let model = Parameters { groups: vec![slow], ..Default::default() };
+/// let data = arcs(4, 0.0, Seed::new(1), &Device::Cpu)?;
+/// Trainer::sgd(0.1, 0.0).batch(4).silent().fit(&model, &data, |_| Ok(Step::new(w.sqr()?)))?;
+/// assert!((w.to_scalar::<f64>()? - 1.8).abs() < 1e-12); // half of the rate
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Group {
     pub name: String,
@@ -29,7 +40,27 @@ impl Group {
 ///
 /// Everything that a step changes must be among these, also what a closure keeps for itself (a moving average, a dual
 /// variable): only then does a run that was stopped continue as if it had not been.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// /// A single number that learns the mean of the first coordinate.
+/// struct Mean(Var);
+/// impl Trainable for Mean {
+///     fn groups(&self) -> Vec<Group> {
+///         vec![Group::new("all", vec![("mean".to_string(), self.0.clone())])]
+///     }
+/// }
+/// let data = arcs(50, 0.0, Seed::new(1), &Device::Cpu)?;
+/// let model = Mean(Var::new(0.0f32, &Device::Cpu)?);
+/// Trainer::sgd(0.5, 0.0).batch(50).silent().fit(&model, &data, |b| {
+///     Ok(Step::new(b.x.narrow(1, 0, 1)?.broadcast_sub(&model.0)?.sqr()?.mean_all()?))
+/// })?;
+/// let mean = data.x.narrow(1, 0, 1)?.mean_all()?.to_scalar::<f32>()?;
+/// assert!((model.0.to_scalar::<f32>()? - mean).abs() < 1e-6); // one step of ½ reaches it
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub trait Trainable {
+    /// The parameters, in groups that may have losses, rates and decay of their own.
     fn groups(&self) -> Vec<Group>;
 
     /// Numbers that change in training without a gradient, such as running means.
@@ -89,6 +120,21 @@ impl Trainable for SplitNet {
 }
 
 /// Parameters grouped as you like: `Parameters::of(&net).rate("bottom", 0.1)?`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = Gaussians::a().sample(20, Seed::new(1), &Device::Cpu)?;
+/// let net = SplitNet::new(zoo::mlp(&[6, 4])?, 1, Seed::new(1), &Device::Cpu)?;
+/// let before = net.features_of(&data)?.to_vec2::<f32>()?;
+/// let head = Parameters::of(&net).only("last")?.rate("last", 10.0)?;
+/// Trainer::adam(0.01)
+///     .batch(20)
+///     .silent()
+///     .fit(&head, &data, |b| Ok(Step::new(bce_logits(&net.forward(&b.x, b.pass())?, &b.y)?)))?;
+/// assert_eq!(net.features_of(&data)?.to_vec2::<f32>()?, before); // the backbone was not trained
+/// assert!(Parameters::of(&net).only("middle").is_err());
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Parameters {
     pub groups: Vec<Group>,
@@ -143,6 +189,20 @@ impl Trainable for Parameters {
 }
 
 /// A batch, and where in the run it stands.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = Gaussians::a().sample(50, Seed::new(1), &Device::Cpu)?;
+/// let net = SplitNet::new(zoo::mlp(&[6, 4])?, 1, Seed::new(1), &Device::Cpu)?;
+/// let mut seen = Vec::new();
+/// Trainer::adam(0.01).epochs(2).batch(25).silent().fit(&net, &data, |b| {
+///     assert_eq!(b.x.dims(), [25, 6]);
+///     seen.push((b.step, b.epoch, b.progress));
+///     Ok(Step::skip())
+/// })?;
+/// assert_eq!(seen, [(0, 0, 0.0), (1, 0, 0.25), (2, 1, 0.5), (3, 1, 0.75)]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Batch {
     pub x: Tensor,
@@ -180,6 +240,22 @@ impl Batch {
 ///
 /// A loss for all groups is the usual case. With losses of their own, each group follows its own and no other; a group
 /// without one stays as it is. The report is kept apart because the value of a surrogate can be meaningless.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = arcs(4, 0.0, Seed::new(1), &Device::Cpu)?;
+/// let [a, b] = [1.0f64, 1.0].map(|start| Var::new(start, &Device::Cpu));
+/// let (a, b) = (a?, b?);
+/// let group = |name: &str, var: &Var| Group::new(name, vec![(name.to_string(), var.clone())]);
+/// let model = Parameters { groups: vec![group("a", &a), group("b", &b)], ..Default::default() };
+/// // Each group follows its own loss of the same product.
+/// Trainer::sgd(0.1, 0.0).batch(4).silent().fit(&model, &data, |_| {
+///     let product = (a.as_tensor() * b.as_tensor())?;
+///     Ok(Step::by_group(vec![("a", product.clone()), ("b", product.neg()?)]))
+/// })?;
+/// assert!((a.to_scalar::<f64>()? - 0.9).abs() < 1e-12 && (b.to_scalar::<f64>()? - 1.1).abs() < 1e-12);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Step {
     pub(super) losses: Vec<(Option<String>, Tensor)>,

@@ -17,6 +17,16 @@ use crate::table::Table;
 /// Runs whose record is already in the folder are not run again, so a study that was interrupted continues, and parts of
 /// it may run on several machines (`shard`) and be merged by copying their records into one folder.
 /// Checked by `tests/sweep.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let study = Sweep::new("width", "records").vary("hidden", &[8, 32]).seeds(1..=3);
+/// assert_eq!(study.runs()?.len(), 6);
+/// // One of two machines; copy the records of both into one folder.
+/// assert_eq!(study.clone().shard(1, 2).runs()?.len(), 3);
+/// assert_eq!(study.runs()?[0].name, "width_hidden-8_seed-1");
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Sweep {
     name: String,
@@ -28,6 +38,15 @@ pub struct Sweep {
 }
 
 /// One run of a study.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let study = Sweep::new("net", "records").vary("hidden", &[8]).vary("method", &["plain"]);
+/// let run = &study.runs()?[0];
+/// assert_eq!((run.number("hidden")?, run.text("method")?, run.seed), (8.0, "plain", Seed::new(0)));
+/// assert!(run.number("depth").is_err());
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct SweepRun {
     /// Name of the record: the study's, the configuration and the seed.

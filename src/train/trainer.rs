@@ -21,6 +21,21 @@ use crate::table::{Cell, Table};
 /// Settings of a run: `Trainer::adam(1e-3).epochs(10).seed(SEED).fit(&net, &data, |b| …)?`.
 ///
 /// Checked by `tests/train.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = Gaussians::a().sample(100, Seed::new(1), &Device::Cpu)?;
+/// let trainer = Trainer::sgd(0.1, 0.9).epochs(2).batch(25).silent();
+/// let trainer = trainer.schedule(Schedule::Cosine { floor: 0.0 });
+/// let mut scores = Vec::new();
+/// for _ in 0..2 {
+///     let net = SplitNet::new(zoo::mlp(&[6, 4])?, 1, Seed::new(1), &Device::Cpu)?;
+///     trainer.fit(&net, &data, |b| Ok(Step::new(bce_logits(&net.forward(&b.x, b.pass())?, &b.y)?)))?;
+///     scores.push(net.scores_of(&data)?.to_vec1::<f32>()?);
+/// }
+/// assert_eq!(scores[0], scores[1]); // the same seed, the same numbers
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trainer {
     pub optimiser: Optimiser,
@@ -57,11 +72,25 @@ pub struct Trainer {
 }
 
 /// Why a run ended.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = Gaussians::a().sample(20, Seed::new(1), &Device::Cpu)?;
+/// let net = SplitNet::new(zoo::mlp(&[6, 4])?, 1, Seed::new(1), &Device::Cpu)?;
+/// let trainer = Trainer::adam(0.01).epochs(50).batch(20).silent();
+/// let step = |b: &Batch| Ok(Step::new(bce_logits(&net.forward(&b.x, b.pass())?, &b.y)?));
+/// let at_once = trainer.clone().max_seconds(0.0).fit(&net, &data, step)?;
+/// assert_eq!((at_once.stopped, at_once.steps), (Stopped::OutOfTime, 0));
+/// // A validation that never improves on its first value.
+/// let patient = trainer.patience(3).fit_validated(&net, &data, step, || Ok(0.5))?;
+/// assert_eq!((patient.stopped, patient.history.epochs.len()), (Stopped::NoImprovement, 4));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopped {
     /// All epochs are done.
     Finished,
-    /// Validation did not improve for as long as patience allows.
+    /// Validation did not improve for as long as patience allows, or dropped as often as drops allows.
     NoImprovement,
     /// The seconds are used up; the same call continues if there is a folder.
     OutOfTime,
@@ -70,6 +99,19 @@ pub enum Stopped {
 }
 
 /// What a run did.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = Gaussians::a().sample(20, Seed::new(1), &Device::Cpu)?;
+/// let net = SplitNet::new(zoo::mlp(&[6, 4])?, 1, Seed::new(1), &Device::Cpu)?;
+/// let step = |b: &Batch| Ok(Step::new(bce_logits(&net.forward(&b.x, b.pass())?, &b.y)?));
+/// let mut accuracies = [0.5, 0.9, 0.7].into_iter();
+/// let validate = || Ok(accuracies.next().unwrap_or(0.0));
+/// let run = Trainer::adam(0.01).epochs(3).batch(10).silent().fit_validated(&net, &data, step, validate)?;
+/// assert_eq!((run.steps, run.stopped), (6, Stopped::Finished));
+/// assert_eq!(run.best, Some((2, 0.9))); // the parameters are those of the second epoch
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Run {
     pub history: History,
@@ -215,6 +257,8 @@ impl Trainer {
     }
 
     /// The same with a validation after each epoch, the higher the better: the parameters of the best epoch are kept.
+    ///
+    /// Fails: as [`fit`](Trainer::fit), `Solve` if validation gives no finite number, and with what it fails with.
     pub fn fit_validated<T: Trainable>(
         &self,
         model: &T,

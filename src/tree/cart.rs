@@ -11,6 +11,21 @@ use crate::error::{Error, Result};
 use crate::numbers::Numbers;
 
 /// What a split is chosen by; both are sums over the rows of a node, and never negative.
+///
+/// Book: `intersection/trees.md#eq-int-tree-information`, `#eq-int-tree-variance`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let codes = Codes::from_bytes(vec![0, 1], 1, 2)?;
+/// let p = ndarray::array![[1.0, 0.0], [0.0, 1.0]];
+/// let gain = |criterion| -> Result<f64> {
+///     let tree = Cart { criterion, ..Cart::default() }.fit(&codes, &p)?;
+///     Ok(tree.nodes()[0].split.expect("a question").gain)
+/// };
+/// assert!((gain(Criterion::Information)? - 2.0 * 2f64.ln()).abs() < 1e-12); // one bit a row
+/// assert!((gain(Criterion::Variance)? - 1.0).abs() < 1e-12); // ½ a row
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Criterion {
     /// Entropy of the summed probabilities less that of both sides: with one-hot targets the information gain.
@@ -29,6 +44,18 @@ pub enum Criterion {
 /// ```
 /// Both are written so that equal sides have gain zero without cancellation. Of gains that are equal as computed the
 /// smallest feature wins, then the smallest threshold. Checked by `tests/tree/cart.rs` against all splits one by one.
+/// Book: `intersection/trees.md#eq-int-tree-leaf`, `#eq-int-tree-greedy`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // Exclusive or: no single question helps, two do.
+/// let codes = Codes::new(&ndarray::array![[0, 0], [0, 1], [1, 0], [1, 1]], 2)?;
+/// let p = ndarray::array![[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0, 0.0]];
+/// assert_eq!(Cart::default().fit(&codes, &p)?.leaves(), 1);
+/// let patient = Cart { depth: 2, allow_zero_gain: true, ..Cart::default() };
+/// assert_eq!(patient.fit(&codes, &p)?.accuracy(&codes, &[0, 1, 1, 0])?, 1.0);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cart {
     /// Most questions in a row; 0 gives a single leaf.
@@ -74,6 +101,7 @@ impl Cart {
     /// Shapes: `codes` (n, d), `p` (n, outputs). Cost: O(n d outputs) for each level of the tree and O(d levels outputs) for
     /// each node. Host: all of `p`. Fails: `Shape`, `Data` for a row that is no probability vector, `Config` for settings that
     /// cannot be. Checked by `tests/tree/cart.rs`.
+    /// Book: `intersection/trees.md#eq-int-tree-histogram`, `#eq-int-tree-subtract`.
     pub fn fit(&self, codes: &Codes, p: &(impl Numbers + ?Sized)) -> Result<Tree> {
         self.fit_examples(&Examples::of(codes, p)?)
     }

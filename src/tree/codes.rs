@@ -9,6 +9,17 @@ use crate::table::{Cell, Table};
 /// A table of whole numbers from 0 to `levels − 1`, one row per sample, one column per feature.
 ///
 /// Checked by `tests/tree/codes.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let codes = Codes::new(&ndarray::array![[0, 3], [1, 0]], 4)?;
+/// assert_eq!((codes.n(), codes.d(), codes.levels()), (2, 2, 4));
+/// assert_eq!(codes.row(1), [1, 0]);
+/// assert_eq!(codes.column(0).collect::<Vec<_>>(), [0, 1]);
+/// assert_eq!(codes.zeros(), 0.5);
+/// assert!(Codes::new(&ndarray::array![[0.5]], 4).is_err()); // no whole number
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Codes {
     d: usize,
@@ -26,7 +37,7 @@ impl Codes {
     /// Shapes: `values` (n, d). Host: all of it. Fails: `Shape` unless there are two dimensions and an entry, `Config` for
     /// levels outside 2 to 256, `Data` for a number that is no whole number below `levels`.
     pub fn new(values: &(impl Numbers + ?Sized), levels: usize) -> Result<Codes> {
-        let dims = values.dims();
+        let dims = values.sizes();
         let [n, d] = dims[..] else {
             return Err(Error::shape("codes", "[n, d]", format!("{dims:?}")));
         };

@@ -3,12 +3,24 @@
 use super::tree::{Node, Split, Tree};
 use crate::error::{Error, Result, ensure_shape};
 use crate::figure::{Branch, Figure, tree};
-use crate::table::latex_escape;
+use crate::latex;
 
 /// What is written at the nodes of a tree.
 ///
 /// [`Tree::names`] writes the code itself at every question; [`ask`](TreeNames::ask) puts a name in its place.
 /// Checked by `tests/tree/draw.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let codes = Codes::from_bytes(vec![0, 1], 1, 2)?;
+/// let tree = Cart::default().fit(&codes, &ndarray::array![[1.0, 0.0], [0.0, 1.0]])?;
+/// // A high code says that the tail is absent.
+/// let names = tree.names(&["fish", "frog"]).ask(0, "has a tail", false)?;
+/// let rules = tree.rules(&names)?;
+/// assert_eq!(rules, "has a tail?\n  yes: fish 1.00 (1 rows)\n  no: frog 1.00 (1 rows)\n");
+/// assert!(tree.tikz(&names)?.starts_with("\\begin{tikzpicture}"));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeNames {
     /// Question or end of each node.
@@ -126,7 +138,7 @@ impl Tree {
         names: &TreeNames,
         text: &mut String,
     ) -> f64 {
-        let label = latex_escape(&names.labels[node]);
+        let label = latex::escape(&names.labels[node]);
         let x = depth as f64 * ALONG;
         let Some([yes, no]) = self.ways(node, names) else {
             let y = -*row * ACROSS;

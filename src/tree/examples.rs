@@ -19,6 +19,19 @@ pub(super) const EXTRA: usize = 2;
 ///
 /// Probabilities are kept in fixed point, p · 2⁴⁰ as whole numbers, so that sums of them are exact in any order.
 /// Checked by `tests/tree/cart.rs`.
+/// Book: `intersection/trees.md#eq-int-tree-fixed`, `#eq-int-tree-order`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let (codes, p) = (Codes::from_bytes(vec![0, 1], 1, 2)?, ndarray::array![[1.0, 0.0], [0.0, 1.0]]);
+/// let mut examples = Examples::new(1, 2, 2)?;
+/// examples.push(&codes, &p)?;
+/// examples.push_weighted(&codes, &p, &[3, 1])?; // as if the first came three times
+/// assert_eq!(examples.n(), 4);
+/// assert_eq!(Cart::default().fit_examples(&examples)?.nodes()[0].value, [4.0 / 6.0, 2.0 / 6.0]);
+/// assert!(examples.push(&codes, &ndarray::array![[0.5, 0.0], [0.0, 1.0]]).is_err());
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Examples {
     n: usize,
@@ -58,7 +71,7 @@ impl Examples {
 
     /// All rows of a table of codes with their probabilities. Fails: as [`push`](Examples::push).
     pub fn of(codes: &Codes, p: &(impl Numbers + ?Sized)) -> Result<Examples> {
-        let outputs = p.dims().last().copied().unwrap_or(0);
+        let outputs = p.sizes().last().copied().unwrap_or(0);
         let mut examples = Examples::new(codes.d(), codes.levels(), outputs)?;
         examples.push(codes, p)?;
         Ok(examples)
@@ -82,7 +95,7 @@ impl Examples {
     ) -> Result<()> {
         let n = codes.n();
         ensure_shape("features and levels of examples", [self.d, self.levels], [codes.d(), codes.levels()])?;
-        ensure_shape("probabilities of examples", vec![n, self.outputs], p.dims())?;
+        ensure_shape("probabilities of examples", vec![n, self.outputs], p.sizes())?;
         ensure_shape("weights of examples", n, weights.len())?;
         let p = p.numbers()?;
         for (i, row) in p.chunks_exact(self.outputs).enumerate() {

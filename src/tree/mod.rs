@@ -17,6 +17,18 @@
 //! Sums are kept in fixed point, so that their order does not matter: any number of threads, any order of the rows, and
 //! sums that were subtracted from others give the same bits, and the same tree. Host: all of it but [`SoftTree`], whose
 //! losses stay on their device.
+//!
+//! ```
+//! use lastlayer::prelude::*;
+//! // Two features of four levels; the first alone decides.
+//! let codes = Codes::new(&ndarray::array![[0, 3], [1, 0], [2, 3], [3, 0]], 4)?;
+//! let p = ndarray::array![[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]];
+//! let tree = Cart::default().fit(&codes, &p)?;
+//! assert_eq!(tree.predict(&codes)?, p);
+//! let rules = tree.rules(&tree.names(&["low", "high"]))?;
+//! assert_eq!(rules, "z0 > 1?\n  yes: high 1.00 (2 rows)\n  no: low 1.00 (2 rows)\n");
+//! # Ok::<(), lastlayer::error::Error>(())
+//! ```
 
 mod cart;
 mod codes;

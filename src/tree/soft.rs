@@ -10,6 +10,18 @@ use crate::seed::Seed;
 use crate::train::{Batch, Group, Step, Trainable, named};
 
 /// How a soft tree predicts.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let tree = SoftTree::new(2, 3, 2, Seed::new(1), &Device::Cpu)?;
+/// let x = Tensor::new(&[[1.0f32, -1.0]], &Device::Cpu)?;
+/// let all = tree.paths(&x)?.matmul(&tree.leaves()?)?.to_vec2::<f32>()?;
+/// assert_eq!(tree.predict(&x, SoftReading::Average)?.to_vec2::<f32>()?, all);
+/// // One path: the answer is that of a single leaf.
+/// let one = tree.predict(&x, SoftReading::MostProbable)?.to_vec2::<f32>()?;
+/// assert!(tree.leaves()?.to_vec2::<f32>()?.contains(&one[0]));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SoftReading {
     /// The distribution of the most probable leaf: one path, which can be read.
@@ -29,6 +41,19 @@ pub enum SoftReading {
 /// Differs: the paper prints −ln of the sum, the logarithm of a negative number; this is the cross entropy it describes.
 /// The penalty keeps questions from sending everybody the same way; a_i is over the batch. Runs on any device.
 /// Checked by `tests/tree/soft.rs`.
+/// Book: `intersection/trees.md#eq-int-tree-paths`, `intersection/classes.md#eq-int-classes-gate`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let data = arcs(60, 0.1, Seed::new(1), &Device::Cpu)?;
+/// let tree = SoftTree::new(2, 2, 3, Seed::new(1), &Device::Cpu)?;
+/// Trainer::adam(0.1).epochs(20).batch(20).silent().fit(&tree, &data, |b| tree.step(b))?;
+/// let paths = tree.paths(&data.x)?; // a distribution over 8 leaves for each sample
+/// assert!(paths.sum(1)?.to_vec1::<f32>()?.iter().all(|total| (total - 1.0).abs() < 1e-5));
+/// let said = ClassScores::new(&tree.predict(&data.x, SoftReading::Average)?, &data.y)?;
+/// assert!(said.accuracy() > 0.75);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct SoftTree {
     depth: usize,
@@ -125,6 +150,7 @@ impl SoftTree {
     /// Loss on inputs and target probabilities, and the penalty on one-sided questions, apart from each other.
     ///
     /// Shapes: `x` (n, d), `t` (n, classes) → two scalars. Fails: `Shape`.
+    /// Book: `intersection/trees.md#eq-int-tree-soft-loss`, `#eq-int-tree-balance`.
     pub fn losses(&self, x: &Tensor, t: &Tensor) -> Result<[Tensor; 2]> {
         ensure_shape("targets of a soft tree", &[x.dim(0)?, self.classes()][..], t.dims())?;
         let (levels, paths) = self.walk(x)?;

@@ -8,6 +8,16 @@ use crate::error::{Error, Result, ensure_shape};
 use crate::numbers::Numbers;
 
 /// A question: is the code of a feature above the threshold?
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let codes = Codes::from_bytes(vec![0, 1, 2, 3], 1, 4)?;
+/// let p = ndarray::array![[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]];
+/// let question = Cart::default().fit(&codes, &p)?.nodes()[0].split.expect("a question");
+/// assert_eq!((question.feature, question.threshold), (0, 2)); // is the code above 2?
+/// assert_eq!((question.low, question.high), (1, 2));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Split {
     pub feature: usize,
@@ -21,6 +31,17 @@ pub struct Split {
 }
 
 /// A place in a tree.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let codes = Codes::from_bytes(vec![0, 1, 2, 3], 1, 4)?;
+/// let p = ndarray::array![[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]];
+/// let tree = Cart::default().fit(&codes, &p)?;
+/// let root = &tree.nodes()[0];
+/// assert_eq!((root.weight, root.class(), &root.value[..]), (4, 0, &[0.75, 0.25][..]));
+/// assert!(tree.nodes()[1].split.is_none()); // a leaf
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     /// Rows of the fit that came here, each with its weight.
@@ -35,6 +56,18 @@ pub struct Node {
 ///
 /// Two trees are equal if their bits are; [`same_questions`](Tree::same_questions) compares what they ask.
 /// Checked by `tests/tree/cart.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let codes = Codes::from_bytes(vec![0, 1, 2, 3], 1, 4)?;
+/// let p = ndarray::array![[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]];
+/// let tree = Cart::default().fit(&codes, &p)?;
+/// assert_eq!((tree.depth(), tree.leaves()), (1, 2));
+/// assert_eq!(tree.classify(&codes)?, [0, 0, 0, 1]);
+/// assert_eq!(tree.loss(&codes, &p, Criterion::Information)?, 0.0);
+/// assert_eq!(tree.rows_at(&codes)?[2], [3]); // who comes to the high side
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tree {
     nodes: Vec<Node>,
@@ -175,7 +208,7 @@ impl Tree {
     /// Shapes: `codes` (n, d), `p` (n, outputs). Infinite where a leaf excludes what happens; what is zero in the fixed point
     /// of a fit, p below 2⁻⁴¹, does not. Fails: `Shape`.
     pub fn loss(&self, codes: &Codes, p: &(impl Numbers + ?Sized), criterion: Criterion) -> Result<f64> {
-        ensure_shape("probabilities of codes", vec![codes.n(), self.outputs()], p.dims())?;
+        ensure_shape("probabilities of codes", vec![codes.n(), self.outputs()], p.sizes())?;
         let p = p.numbers()?;
         let each = |(row, leaf): (&[f64], usize)| -> f64 {
             let pairs = row.iter().zip(&self.nodes[leaf].value);

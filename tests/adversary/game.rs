@@ -498,7 +498,7 @@ fn the_weights_cost_this_many_samples() {
         let repeat = |values: [u8; 4]| -> Vec<u8> {
             [same, other, other, same].iter().zip(values).flat_map(|(n, v)| vec![v; *n]).collect()
         };
-        let w = decorrelating_weights(&repeat([0, 0, 1, 1]), &repeat([0, 1, 0, 1])).unwrap();
+        let w = decorrelating_weights(repeat([0, 0, 1, 1]), repeat([0, 1, 0, 1])).unwrap();
         let phi = (same - other) as f64 / (same + other) as f64;
         near(
             w.iter().map(|w| w * w).sum::<f64>() / w.len() as f64,

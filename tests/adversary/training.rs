@@ -330,6 +330,9 @@ fn decorrelated_weights_make_the_labels_independent() {
     };
     let (a, b) = (labels("a"), labels("b"));
     let weights = lastlayer::adversary::decorrelating_weights(&a, &b).unwrap();
+    // Labels may come as the tensors that a set holds them in.
+    let [of_a, of_b] = ["a", "b"].map(|name| data.attribute(name).unwrap());
+    assert_eq!(lastlayer::adversary::decorrelating_weights(&of_a, &of_b).unwrap(), weights);
     let adversary = against(&["a"], &["b"], weighed, &data);
     let z = adversary.phi.forward(&data.x, Pass::Eval).unwrap();
     let y = data.attribute("b").unwrap().unsqueeze(1).unwrap();
@@ -400,6 +403,9 @@ fn bad_contests_say_what_is_allowed() {
     let reverse = contest(AdvLoss::Reverse, 1.0);
     assert!(message(make(&[], &["b"], reverse)).contains("at least one of each"));
     assert!(message(make(&["a"], &[], reverse)).contains("at least one of each"));
+    assert!(
+        message(make(&["a"], &["b"], contest(AdvLoss::None, 1.0))).contains("AdvLoss::Reverse; or no rivals")
+    );
     assert!(message(make(&["a"], &["a"], reverse)).contains("each attribute once"));
     assert!(message(make(&["a"], &["z"], reverse)).contains("a, b, c"));
     assert!(message(make(&["a"], &["b"], contest(AdvLoss::Reverse, f64::NAN))).contains("finite"));

@@ -2,7 +2,7 @@
 
 use lastlayer::distribution::{normal_cdf, normal_density};
 use lastlayer::foca::{Features, WeakFit};
-use lastlayer::linalg::least_squares::shortest_solution;
+use lastlayer::linalg::shortest_solution;
 use lastlayer::linalg::solve;
 use lastlayer::ndarray::{Array1, Array2, Axis, array};
 use lastlayer::seed::Seed;

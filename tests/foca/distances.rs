@@ -2,8 +2,8 @@
 
 use lastlayer::error::Error;
 use lastlayer::foca::{Features, Fisher, LinearHead, fisher_length, prediction_distance, printed_length};
-use lastlayer::linalg::eigen::symmetric_eigen;
 use lastlayer::linalg::solve;
+use lastlayer::linalg::symmetric_eigen;
 use lastlayer::ndarray::{Array1, Array2, Axis, array, s};
 use lastlayer::seed::Seed;
 

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use lastlayer::error::Error;
-use lastlayer::linalg::eigen::symmetric_eigen;
+use lastlayer::linalg::symmetric_eigen;
 use lastlayer::ndarray::{Array2, Axis, array};
 use lastlayer::seed::Seed;
 

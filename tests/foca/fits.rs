@@ -2,7 +2,7 @@
 
 use lastlayer::error::Error;
 use lastlayer::foca::{Features, LinearHead, WeakFit};
-use lastlayer::linalg::cholesky::Cholesky;
+use lastlayer::linalg::Cholesky;
 use lastlayer::linalg::solve;
 use lastlayer::ndarray::{Array1, Array2, Axis, array, concatenate, s};
 

@@ -54,3 +54,17 @@ fn the_columns_of_a_ridge_head_add_up_to_zero_and_one() {
         assert_eq!(head.decide(&z).unwrap(), scalar);
     }
 }
+
+#[test]
+fn a_single_head_decides_as_its_two_columns() {
+    let two = fit(WeakFit::RidgeSum(1.0), &clouds(40, 3, 2, SEED));
+    let one = two.single().unwrap();
+    let z = bells(SEED.named("new"), 30, 3);
+    let (scores, decided) = (one.scores(&z).unwrap(), two.decide(&z).unwrap());
+    for (s, class) in scores.column(0).iter().zip(decided) {
+        assert_eq!(u32::from(*s > 0.0), class);
+    }
+    let three = LinearHead { w: Array2::zeros((2, 3)), b: Array1::zeros(3) };
+    assert!(matches!(three.single(), Err(Error::Shape { .. })));
+    assert!(matches!(one.single(), Err(Error::Shape { .. })), "one column is not two");
+}

@@ -50,7 +50,7 @@ fn the_axes_solve_the_generalised_eigenproblem() {
         close(&between.dot(&lda.axes), &right, ROUNDING);
         close(&lda.axes.t().dot(&within).dot(&lda.axes), &Array2::eye(r), ROUNDING);
         // All the eigenvalues are there: they add up to tr S_W⁻¹ S_B.
-        let cholesky = lastlayer::linalg::cholesky::Cholesky::new(&within).unwrap();
+        let cholesky = lastlayer::linalg::Cholesky::new(&within).unwrap();
         let trace = cholesky.solve_matrix(&between).unwrap().diag().sum();
         close(&[lda.eigenvalues.iter().sum::<f64>()], &[trace], ROUNDING);
     }

@@ -1,9 +1,7 @@
 //! The equations of the chapter "Differentiating through a ridge fit".
 
 use lastlayer::foca::{Features, Fitted, LinearHead, WeakFit};
-use lastlayer::linalg::cholesky::Cholesky;
-use lastlayer::linalg::least_squares::shortest_solution;
-use lastlayer::linalg::solve;
+use lastlayer::linalg::{Cholesky, shortest_solution, solve};
 use lastlayer::ndarray::{Array1, Array2, Axis, array, concatenate, s};
 use lastlayer::seed::Seed;
 

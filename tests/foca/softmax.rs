@@ -2,7 +2,7 @@
 
 use lastlayer::error::Error;
 use lastlayer::foca::{Features, LinearHead, WeakFit};
-use lastlayer::linalg::qr::row_basis;
+use lastlayer::linalg::row_basis;
 use lastlayer::ndarray::{Array1, Array2, Axis, array};
 
 use super::{SEED, bells, close, clouds, fit, fit_differences, message, same, same_gradient};

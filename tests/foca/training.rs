@@ -2,7 +2,8 @@
 
 use lastlayer::data::Dataset;
 use lastlayer::error::Error;
-use lastlayer::foca::{Baseline, Features, Foca, ThetaGrad, WeakFit, extractor, one_hot};
+use lastlayer::foca::{Baseline, Features, Foca, ThetaGrad, WeakFit, extractor};
+use lastlayer::loss::one_hot;
 use lastlayer::model::{Layer, Pass, Plan, SplitNet, zoo};
 use lastlayer::ndarray::Array2;
 use lastlayer::numbers::Numbers;
@@ -147,13 +148,6 @@ fn theta_is_the_head_with_its_bias_below() {
     let stacked: Vec<f64> = head.w.iter().chain(&head.b).copied().collect();
     assert_eq!(theta.dims(), [5, CLASSES]);
     assert_eq!(theta.numbers().unwrap().into_owned(), stacked);
-}
-
-#[test]
-fn one_hot_has_a_one_per_row() {
-    let y = Tensor::new(&[2u32, 0], &Device::Cpu).unwrap();
-    let hot = one_hot(&y, 3, DType::F64).unwrap();
-    assert_eq!(hot.to_vec2::<f64>().unwrap(), [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]);
 }
 
 // ---- the training step -------------------------------------------------------------------------------------------

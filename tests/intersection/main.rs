@@ -1,6 +1,7 @@
 //! Codes that a tree and a network both read: every equation of Part VI.
 
 mod classes;
+mod errata;
 mod fidelity;
 mod quantisers;
 mod readout;

@@ -37,13 +37,13 @@ fn cifar100_has_a_fine_and_a_coarse_label() {
     write(&folder, "train.bin", record(&[19, 99], 7));
     write(&folder, "fine_label_names.txt", names(100));
     write(&folder, "coarse_label_names.txt", names(20));
-    let fine = cifar100(&folder, Part::Train, Cifar100::Fine, &Device::Cpu).unwrap();
-    let coarse = cifar100(&folder, Part::Train, Cifar100::Coarse, &Device::Cpu).unwrap();
+    let fine = cifar100(&folder, Part::Train, &Cifar100::Fine, &Device::Cpu).unwrap();
+    let coarse = cifar100(&folder, Part::Train, &Cifar100::Coarse, &Device::Cpu).unwrap();
     assert_eq!((values(&fine.y), values(&coarse.y)), (vec![99.], vec![19.]));
     assert_eq!(values(&fine.x.i((0, .., 0, 0)).unwrap()), [7., 8., 9.]);
     assert_eq!(coarse.names.classes.len(), 20);
     write(&folder, "train.bin", record(&[20, 99], 7));
-    fails(cifar100(&folder, Part::Train, Cifar100::Coarse, &Device::Cpu), &["label 20 of record 0"]);
+    fails(cifar100(&folder, Part::Train, &Cifar100::Coarse, &Device::Cpu), &["label 20 of record 0"]);
 }
 
 #[test]

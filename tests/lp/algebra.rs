@@ -1,8 +1,7 @@
 //! Solves behind the solvers: factors, projections, structure.
 
 use lastlayer::error::Error;
-use lastlayer::linalg::cholesky::Cholesky;
-use lastlayer::linalg::least_squares::shortest_solution;
+use lastlayer::linalg::{Cholesky, shortest_solution};
 use lastlayer::lp::{Lp, Matrix, NewtonLp, PenaltyNewton, Row, Shift, SmoothNewton, StepRule, Structured};
 use lastlayer::ndarray::{Array1, Array2};
 

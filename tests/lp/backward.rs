@@ -262,6 +262,11 @@ fn gradients_of_what_is_not_optimal_or_does_not_fit_are_refused() {
     let good = lp(&[[1.0]], &[1.0], &[-1.0]);
     let found = NewtonLp::default().solve(&good).unwrap();
     assert!(matches!(active_set(&good, &found, &[1.0, 2.0]).unwrap_err(), Error::Shape { .. }));
+    let more = lp(&[[-1.0], [1.0]], &[0.0, 1.0], &[-1.0]);
+    let of_more = NewtonLp::default().solve(&more).unwrap();
+    assert!(matches!(active_set(&good, &of_more, &[1.0]).unwrap_err(), Error::Shape { .. }));
+    let changed = Solution { active: vec![1], ..found.clone() };
+    assert!(matches!(active_set(&good, &changed, &[1.0]).unwrap_err(), Error::Shape { .. }));
     let point = PenaltyNewton::default().minimise(&good, &[0.0]).unwrap();
     assert!(matches!(penalty_implicit(&good, &point, &[], None).unwrap_err(), Error::Shape { .. }));
     assert!(matches!(penalty_implicit(&good, &point, &[1.0], Some(&[])).unwrap_err(), Error::Shape { .. }));

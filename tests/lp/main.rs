@@ -8,6 +8,7 @@ mod certificate;
 mod concordance;
 mod definitions;
 mod differentiating;
+mod errata;
 mod families;
 mod layer;
 mod losses;

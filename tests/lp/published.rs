@@ -93,7 +93,7 @@ fn on_auc_it_converges_in_a_few_steps_by_the_factor_of_its_shift_and_shrinks_z_b
     // δ / (1 + δ) once the active rows are right.
     let ratio = gradients[2] / gradients[1];
     assert!((ratio - 1e-4 / (1.0 + 1e-4)).abs() < 1e-6, "{gradients:?}");
-    let found = method.finish(&lp, &state).unwrap();
+    let found = method.finish(&state).unwrap();
     assert_eq!(found.status, Status::Inexact);
     let n = lp.n();
     // z = b_J / 1.01 where one row is active; where both are, half of that.

@@ -1,6 +1,5 @@
 use super::*;
-use lastlayer::ops::activation::{mish_by_tensors, relu_by_tensors};
-use lastlayer::ops::{mish, relu};
+use lastlayer::ops::{mish, mish_by_tensors, relu, relu_by_tensors};
 
 type Map = fn(&Tensor) -> Result<Tensor>;
 

@@ -1,6 +1,5 @@
 use super::*;
-use lastlayer::ops::conv::conv2d_by_tensors;
-use lastlayer::ops::conv2d;
+use lastlayer::ops::{conv2d, conv2d_by_tensors};
 
 /// Images, kernels, stride, padding: odd and even sizes, kernels that are not square, strides that leave a rest.
 const CASES: &[([usize; 4], [usize; 4], usize, usize)] = &[

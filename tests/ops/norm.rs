@@ -1,6 +1,5 @@
 use super::*;
-use lastlayer::ops::norm::batch_norm_by_tensors;
-use lastlayer::ops::{Running, batch_norm, batch_norm_relu, relu};
+use lastlayer::ops::{Running, batch_norm, batch_norm_by_tensors, batch_norm_relu, relu};
 
 const SHAPES: &[&[usize]] = &[&[6, 3], &[2, 1], &[3, 2, 4, 5], &[2, 3, 1, 1], &[1, 2, 3, 3]];
 

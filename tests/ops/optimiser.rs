@@ -1,6 +1,5 @@
 use super::*;
-use lastlayer::ops::optimiser::{adam_step_by_tensors, sgd_step_by_tensors};
-use lastlayer::ops::{AdamStep, SgdStep, adam_step, sgd_step};
+use lastlayer::ops::{AdamStep, SgdStep, adam_step, adam_step_by_tensors, sgd_step, sgd_step_by_tensors};
 
 fn zeros(like: &Tensor) -> Var {
     Var::from_tensor(&like.zeros_like().unwrap()).unwrap()

@@ -1,6 +1,5 @@
 use super::*;
-use lastlayer::ops::pool::{avg_pool2d_by_tensors, max_pool2d_by_tensors};
-use lastlayer::ops::{avg_pool2d, global_avg_pool, max_pool2d};
+use lastlayer::ops::{avg_pool2d, avg_pool2d_by_tensors, global_avg_pool, max_pool2d, max_pool2d_by_tensors};
 
 /// Images, window, stride: with a rest, with overlap, with gaps.
 const CASES: &[([usize; 4], usize, usize)] = &[

@@ -1,6 +1,6 @@
 //! Many linear layers at once: against one layer at a time, and every gradient against finite differences.
 
-use lastlayer::ops::stacked::{TwoLayer, stacked_linear};
+use lastlayer::ops::{TwoLayer, stacked_linear};
 use lastlayer::prelude::{DType, Device, Tensor, Var};
 use lastlayer::seed::Seed;
 

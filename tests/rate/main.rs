@@ -2,6 +2,7 @@
 //! equation of the chapters on thresholds.
 
 mod decoupled;
+mod errata;
 mod games;
 mod implicit;
 mod problem;

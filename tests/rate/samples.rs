@@ -151,26 +151,26 @@ fn a_batch_rate_at_a_fixed_threshold_is_unbiased_and_a_smooth_precision_is_not()
     for batch in pairs {
         let (s, labels) = (batch.map(|i| FOUR[i]), Labels::new(batch.map(|i| FOUR_Y[i]))?);
         // A batch without negatives has no rate, and no false positives either.
-        let rate = Rate::FalsePositive.minus(0.0).count(&s, &labels, &t);
+        let rate = Rate::FalsePositive.minus(0.0).count(s, &labels, &t);
         let negatives = batch.iter().filter(|i| FOUR_Y[**i] == 0).count() as f64;
         assert_eq!(rate.is_ok(), negatives > 0.0);
         // The expected number of negatives in a batch is one.
         by_expected.push(rate.as_ref().map_or(0.0, |rate| rate * negatives));
         rates.extend(rate);
         // Among negatives alone no decision is a true positive, so the share is 0.
-        let precision = Rate::Precision.minus(0.0).slopes(&s, &labels, &t, sharp);
+        let precision = Rate::Precision.minus(0.0).slopes(s, &labels, &t, sharp);
         assert_eq!(precision.is_ok(), negatives < 2.0);
         precisions.push(precision.map_or(0.0, |precision| precision.value));
     }
     assert_eq!((rates.len(), by_expected.len()), (5, 6));
-    let truth = Rate::FalsePositive.minus(0.0).count(&FOUR, &Labels::new(FOUR_Y)?, &t)?;
+    let truth = Rate::FalsePositive.minus(0.0).count(FOUR, &Labels::new(FOUR_Y)?, &t)?;
     let (mean, variance) = mean_and_variance(&rates);
     assert!((mean - truth).abs() <= 1e-15 && (truth - 0.5).abs() <= 1e-15 && (variance - 0.2).abs() <= 1e-15);
     assert!((rates.iter().sum::<f64>() / 6.0 - 5.0 / 12.0).abs() <= 1e-15);
     let (mean, variance) = mean_and_variance(&by_expected);
     assert!((mean - 0.5).abs() <= 1e-15 && (variance - 0.25).abs() <= 1e-15);
 
-    let whole = Rate::Precision.minus(0.0).slopes(&FOUR, &Labels::new(FOUR_Y)?, &t, sharp)?.value;
+    let whole = Rate::Precision.minus(0.0).slopes(FOUR, &Labels::new(FOUR_Y)?, &t, sharp)?.value;
     assert!((whole - 1.4 / 2.4).abs() <= 1e-14, "{whole}");
     let (mean, _) = mean_and_variance(&precisions);
     assert!((mean - 0.5657883).abs() <= 5e-8, "{mean}");

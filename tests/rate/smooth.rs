@@ -51,7 +51,7 @@ fn four_scores_have_the_smooth_rates_worked_out_by_hand() -> Result<()> {
     for (rate, want, counted) in [(Rate::FalsePositive, 0.3, 0.0), (Rate::FalseNegative, 0.5, 0.5)] {
         let got = smooth(rate, &s, &labels, 2.0, 3f64.ln());
         assert!((got - want).abs() <= 1e-15, "{rate:?}: {got}");
-        assert_eq!(rate.minus(0.0).count(&s, &labels, &[2.0])?, counted, "{rate:?}");
+        assert_eq!(rate.minus(0.0).count(s, &labels, &[2.0])?, counted, "{rate:?}");
     }
     // The paper's example, mended: 10 positives with 2 missed, 90 negatives with 9 alarms.
     let y: Vec<u8> = (0..100).map(|i| u8::from(i < 10)).collect();
@@ -347,5 +347,25 @@ fn a_blunt_softplus_only_pulls_the_class_means_apart() -> Result<()> {
         assert!((c / want - 1.0).abs() <= 0.005, "score {}: {c}, expected {want}", s[i]);
     }
     assert!((adjoint.multiplier[0] - 1.0).abs() <= 0.005, "{:?}", adjoint.multiplier);
+    Ok(())
+}
+
+#[test]
+fn a_sum_reads_scores_from_anywhere_and_refuses_what_does_not_fit() -> Result<()> {
+    let sum = Rate::FalsePositive.minus(0.1);
+    let (list, labels) = ([0.5, -1.0, 2.0], Labels::new([0, 1, 0])?);
+    let s = Tensor::new(&list, &Device::Cpu)?;
+    let smooth = Surrogate::sigmoid(3.0);
+    assert_eq!(sum.count(&s, &labels, &[0.0])?, sum.count(list, &labels, &[0.0])?);
+    assert_eq!(sum.slopes(&s, &labels, &[0.0], smooth)?, sum.slopes(list, &labels, &[0.0], smooth)?);
+    // As a tensor it asks for the same: a threshold for every term, a score per label, attributes that are there.
+    let by_group = rate::At::ByAttribute { attribute: 0, with: 0, without: 1 };
+    let groups = rate::RateSum { terms: vec![Rate::FalsePositive.term().at(by_group)], constant: 0.0 };
+    for (sum, s, t) in
+        [(&sum, s.clone(), &[][..]), (&sum, s.narrow(0, 0, 2)?, &[0.0]), (&groups, s, &[0.0, 1.0])]
+    {
+        let counted = sum.slopes(&s, &labels, t, smooth).unwrap_err().to_string();
+        assert_eq!(sum.tensor(&s, &labels, t, smooth).unwrap_err().to_string(), counted);
+    }
     Ok(())
 }

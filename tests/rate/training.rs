@@ -222,13 +222,19 @@ fn what_cannot_be_trained_is_refused() {
     refused(&inequality.unwrap(), Method::Ico);
     let grid = RateProblem::partial_auc(0.0, 1.0, 5, Surrogate::sigmoid(1.0)).unwrap();
     refused(&grid, METHODS[1]);
+    refused(&grid, Method::Method1 { logit: CeLogit::MinusThreshold });
     refused(&goal(1.0), Method::Method2 { penalty: Penalty::Absolute(-1.0) });
     refused(&goal(1.0), Method::Tfco { regret: Regret::Lagrangian { radius: 0.0 }, dual_rate: 0.5 });
     refused(&goal(1.0), Method::Tfco { regret: Regret::Swap, dual_rate: f64::NAN });
     let training = RateTraining::new(&net, &goal(1.0), Method::Ico).unwrap();
     assert!(training.clone().policy(ThresholdPolicy::Ema { decay: 1.0 }).is_err());
     assert!(training.clone().policy(ThresholdPolicy::Buffer { samples: 0 }).is_err());
-    assert!(training.clone().turns(Turns::Alternating { bottom: 0, last: 0 }).is_err());
+    // The whole network follows one loss, so there are no turns to take.
+    let error = training.clone().turns(Turns::Alternating { bottom: 1, last: 1 }).unwrap_err();
+    assert!(error.to_string().contains("Method1, Method2 or Ablation"), "{error}");
+    let first = RateTraining::new(&net, &goal(1.0), Method::method1()).unwrap();
+    let error = first.turns(Turns::Alternating { bottom: 0, last: 0 }).unwrap_err();
+    assert!(error.to_string().contains("at least one step"), "{error}");
     let tracked = training.policy(ThresholdPolicy::TrackAndCorrect { every: 10, batches: 1 }).unwrap();
     let error = tracked.step(&batch(&data(50), DType::F32)).unwrap_err();
     assert!(error.to_string().contains("corrected_on"), "{error}");
@@ -265,10 +271,7 @@ fn a_tracked_threshold_follows_small_steps() {
     let held = |training: &RateTraining| {
         let t = training.state().unwrap().0;
         let s = training.net().scores_of(&data).unwrap();
-        goal(2.0).constraints()[0]
-            .slopes(&s.numbers().unwrap(), &labels, &t, Surrogate::sigmoid(2.0))
-            .unwrap()
-            .value
+        goal(2.0).constraints()[0].slopes(&s, &labels, &t, Surrogate::sigmoid(2.0)).unwrap().value
     };
     trainer.clone().epochs(1).fit(&training, &data, |b| training.step(b)).unwrap();
     let (before, start) = (held(&training), training.state().unwrap().0);

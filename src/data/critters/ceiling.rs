@@ -24,9 +24,22 @@ const STEP: f64 = 0.125;
 /// evidence. Exact for evidence with normal noise, of free attributes alone or in pairs; for attributes of the key it is the
 /// reach of their own evidence, which the rest of the key can beat a little. Book: `measures/critters.md#ceilings`.
 /// Checked by `tests/critters.rs` against the closed forms of single attributes and against counts.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let critters = Critters::new(Preset::Plain, Seed::new(1));
+/// let ceiling = critters.ceiling("cheeks", Part::Test)?;
+/// // Half have cheeks, alone: Φ(g/2) of the answers can be right, and Φ(g/√2) of the pairs.
+/// let gap = critters.gaps[Critters::attribute("cheeks")?];
+/// assert!((ceiling.accuracy() - distribution::normal_cdf(gap / 2.0)).abs() < 1e-9);
+/// assert!((ceiling.auc() - distribution::normal_cdf(gap / 2f64.sqrt())).abs() < 1e-6);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ceiling {
+    /// Name of the attribute.
     pub attribute: String,
+    /// Share of critters that have it.
     pub prevalence: f64,
     gap: f64,
     /// Values of h with their probabilities, where the attribute is absent and where it is present.
@@ -34,9 +47,20 @@ pub struct Ceiling {
 }
 
 /// Best F1 of an attribute for someone who knows only the species, and of someone who knows nothing.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let critters = Critters::new(Preset::Plain, Seed::new(1));
+/// let glasses = critters.fidelity("glasses")?; // free of the species: half have them
+/// assert!((glasses.floor - 2.0 * 0.5 / 1.5).abs() < 1e-9);
+/// assert!(critters.fidelity("horns")?.class_oracle > 0.9); // in the key
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fidelity {
+    /// Best F1 of someone who knows only the species.
     pub class_oracle: f64,
+    /// F1 of saying yes to all.
     pub floor: f64,
 }
 
@@ -45,6 +69,7 @@ impl Critters {
     ///
     /// Fails: `Config` for an unknown attribute, or one that is tied to more than one other, also in a chain: the sum is over
     /// pairs.
+    /// Book: `measures/critters.md#eq-critters-single`, `#eq-critters-pair`.
     pub fn ceiling(&self, attribute: &str, part: Part) -> Result<Ceiling> {
         self.check()?;
         let j = Critters::attribute(attribute)?;
@@ -90,6 +115,7 @@ impl Critters {
     /// ```
     /// A wrong reading on the path leads to another species, and readings off the path are not asked for. Weighing all
     /// evidence together would do about a tenth of a point better.
+    /// Book: `measures/critters.md#eq-critters-species`.
     pub fn species_by_key(&self) -> Result<f64> {
         self.check()?;
         let total: f64 = self.species_weights.iter().sum();
@@ -106,6 +132,7 @@ impl Critters {
     /// class oracle = max over sets of species of 2 P(set, attribute) / (P(set) + P(attribute)),   floor = 2p / (1 + p)
     /// ```
     /// The best set takes species in the order of P(attribute | species), so twelve sets are compared.
+    /// Book: `measures/critters.md#eq-critters-fidelity`.
     pub fn fidelity(&self, attribute: &str) -> Result<Fidelity> {
         self.check()?;
         let j = Critters::attribute(attribute)?;

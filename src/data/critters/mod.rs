@@ -7,6 +7,17 @@
 //! The picture shows nothing of an attribute but its strength, so what any classifier can reach follows from the
 //! evidence alone: [`Critters::ceiling`]. Every draw has a fixed number (never renumber them), hence any image of any part is
 //! available by itself, and two machines render the same set. Book: `measures/critters.md`.
+//!
+//! ```
+//! use lastlayer::prelude::*;
+//! let critters = Critters::new(Preset::Iid, Seed::new(1));
+//! let test = critters.part(Part::Test, 20, &Device::Cpu)?;
+//! assert_eq!((test.x.dims(), test.k()), (&[20, 3, 32, 32][..], 12));
+//! // What no classifier can beat.
+//! let ceiling = critters.ceiling("smile", Part::Test)?;
+//! assert!(ceiling.accuracy() < 0.92 && ceiling.auc() < 0.98);
+//! # Ok::<(), lastlayer::error::Error>(())
+//! ```
 
 mod ceiling;
 mod key;
@@ -24,6 +35,13 @@ use crate::seed::Seed;
 pub use ceiling::{Ceiling, Fidelity};
 
 /// Attributes of a critter. The first eight decide the species, the other eight are free of it.
+///
+/// ```
+/// use lastlayer::data::critters::{ATTRIBUTES, Critters};
+/// assert_eq!((ATTRIBUTES[0], ATTRIBUTES[15]), ("horns", "collar"));
+/// assert_eq!(Critters::attribute("collar")?, 15);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub const ATTRIBUTES: [&str; 16] = [
     "horns",
     "pointed_ears",
@@ -44,6 +62,11 @@ pub const ATTRIBUTES: [&str; 16] = [
 ];
 
 /// Number of species.
+///
+/// ```
+/// use lastlayer::data::critters::{Critters, SPECIES};
+/// assert_eq!(Critters::key().len(), SPECIES); // a path of questions to each
+/// ```
 pub const SPECIES: usize = 12;
 /// Attributes `0..KEY_ATTRIBUTES` decide the species.
 const KEY_ATTRIBUTES: usize = 8;
@@ -59,16 +82,41 @@ const DRAW_FLIP: u64 = 17;
 const DRAW_STRENGTH: u64 = 64;
 
 /// A joint law of two free attributes: `attribute` is drawn given `given`, with correlation coefficient `phi`.
+///
+/// Book: `measures/critters.md#eq-critters-conditionals`.
+///
+/// ```
+/// use lastlayer::data::critters::{Correlation, Critters, Preset};
+/// use lastlayer::prelude::{Part, Seed};
+/// let mut critters = Critters::new(Preset::Plain, Seed::new(1));
+/// let [collar, glasses] = [Critters::attribute("collar")?, Critters::attribute("glasses")?];
+/// critters.correlations = vec![Correlation { attribute: collar, given: glasses, phi: 0.5, train_only: false }];
+/// let clean = critters.latents(Part::Test, 2000)?.clean;
+/// let phi = lastlayer::metrics::phi(clean.column(collar), clean.column(glasses))?;
+/// assert!((phi - 0.5).abs() < 0.1);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Correlation {
+    /// Number of the attribute that is drawn second; [`Critters::attribute`] tells it by name.
     pub attribute: usize,
+    /// Number of the attribute that is drawn first.
     pub given: usize,
+    /// Correlation coefficient of the two, from −1 to 1.
     pub phi: f64,
     /// Holds in the training part only.
     pub train_only: bool,
 }
 
 /// Ready-made laws of the attributes.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let shift = Critters::new(Preset::Shift, Seed::new(1));
+/// // Cheeks go with glasses in the training part only.
+/// assert!(shift.correlations[2].train_only && shift.correlations[2].phi == 0.6);
+/// assert!(Critters::new(Preset::Plain, Seed::new(1)).correlations.is_empty());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
     /// No ties between free attributes. As in every preset, 15 % of the labels of big lips are wrong.
@@ -84,8 +132,21 @@ pub enum Preset {
 /// Recipe of a set; the defaults of every preset are the reference.
 ///
 /// Checked by `tests/critters.rs`, whose fixture fixes draws, labels, strengths and pixels.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let mut critters = Critters::new(Preset::Plain, Seed::new(1));
+/// (critters.size, critters.noise) = (24, 0.0);
+/// let data = critters.part(Part::Train, 10, &Device::Cpu)?;
+/// assert_eq!(data.x.dims(), [10, 3, 24, 24]);
+/// assert_eq!(data.target("glasses")?.k(), 2); // any attribute can be the task
+/// // With evidence at hand, the key names nearly every species.
+/// assert!(critters.species_by_key()? > 0.99);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Critters {
+    /// What every draw comes from.
     pub seed: Seed,
     /// Name in tables and figures.
     pub name: String,
@@ -105,6 +166,7 @@ pub struct Critters {
     pub flips: [f64; 16],
     /// Probability that a label is wrong in the training part.
     pub train_flips: [f64; 16],
+    /// Pairs of free attributes that are tied to each other.
     pub correlations: Vec<Correlation>,
     /// Relative frequency of each species.
     pub species_weights: [f64; SPECIES],
@@ -397,8 +459,18 @@ impl Critters {
 }
 
 /// What lies behind a run of images. Rows are images, columns attributes.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let latents = Critters::new(Preset::Plain, Seed::new(1)).latents(Part::Test, 2000)?;
+/// let lips = Critters::attribute("big_lips")?;
+/// let wrong = latents.labels.column(lips).iter().zip(latents.clean.column(lips)).filter(|(l, c)| l != c).count();
+/// assert!((wrong as f64 / 2000.0 - 0.15).abs() < 0.03); // 15 % of these labels are flipped
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Latents {
+    /// Number of the species of each image.
     pub species: Array1<u32>,
     /// Labels as a data set has them, some flipped.
     pub labels: Array2<u8>,

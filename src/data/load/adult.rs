@@ -53,6 +53,19 @@ const BUCKETS: [(usize, [f64; 5]); 4] = [
 ];
 
 /// How [`adult`] turns a row into numbers.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let rest = "Private, 1, HS-grad, 9, Divorced, Sales, Wife, White, Female, 0, 0, 40, Cuba";
+/// # let rows = format!("20, {rest}, <=50K\n60, {rest}, >50K\n");
+/// # std::fs::write(folder.path().join("adult.data"), rows).unwrap();
+/// // `folder` holds adult.data, here with one value in each of its eight fields of words.
+/// let width = |columns| load::adult(&folder, Part::Train, &columns, &Device::Cpu).map(|data| data.d());
+/// assert_eq!(width(load::Adult::Raw)?, 5 + 8); // numbers as they are
+/// assert_eq!(width(load::Adult::Indicators)?, 20 + 8); // numbers in four buckets each
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Adult {
     /// Five numbers, standardised by the training rows, and one indicator per value of the eight other fields.
@@ -71,6 +84,19 @@ pub enum Adult {
 /// In `Indicators` age falls into the quartiles of the training rows, left-open, so the youngest are in none.
 /// Fails: `Config` for `Part::Validation`, `Io` if a file is missing, `Data` with the line that does not fit.
 /// People get it from archive.ics.uci.edu/dataset/2/adult. Checked by `tests/load/adult.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let rest = "Private, 1, HS-grad, 9, Divorced, Sales, Wife, White, Female, 0, 0, 40, Cuba";
+/// # let rows = format!("20, {rest}, <=50K\n60, {rest}, >50K\n");
+/// # std::fs::write(folder.path().join("adult.data"), rows).unwrap();
+/// // `folder` holds adult.data, here with two rows.
+/// let data = load::adult(&folder, Part::Train, &load::Adult::Raw, &Device::Cpu)?;
+/// assert_eq!(data.labels()?, [0, 1]);
+/// assert_eq!(data.attribute("female")?.to_vec1::<f32>()?, [1.0, 1.0]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn adult(folder: impl AsRef<Path>, part: Part, columns: &Adult, device: &Device) -> Result<Dataset> {
     let folder = folder.as_ref();
     let is_train = ADULT.train_or_test(part)?;

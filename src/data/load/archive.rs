@@ -32,6 +32,22 @@ const ARCHIVE: Source = Source {
 /// Fails: `Io` if a file cannot be read or written, `Config` if `into` holds something else, `Data` for a refused or
 /// damaged archive; `into` is then as it was, because the files are written beside it and renamed at the end.
 /// Checked by `tests/load/archive.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let (archive, into) = (folder.path().join("set.tar"), folder.path().join("set"));
+/// # let mut builder = tar::Builder::new(std::fs::File::create(&archive).unwrap());
+/// # let mut header = tar::Header::new_gnu();
+/// # (header.set_size(3), header.set_mode(0o644), header.set_cksum());
+/// # builder.append_data(&mut header, "a/labels.txt", &b"0 1"[..]).unwrap();
+/// # builder.finish().unwrap();
+/// // `archive` is a .tar with the file a/labels.txt.
+/// let found = load::unpack(&archive, &into)?;
+/// assert_eq!(std::fs::read_to_string(found.join("a/labels.txt")).unwrap(), "0 1");
+/// assert_eq!(load::unpack(&archive, &into)?, found); // is there already
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn unpack(archive: impl AsRef<Path>, into: impl AsRef<Path>) -> Result<PathBuf> {
     let (archive, into) = (archive.as_ref(), into.as_ref());
     let mut file = File::open(archive).map_err(|e| ARCHIVE.io(archive, e))?;

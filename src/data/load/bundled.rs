@@ -32,6 +32,14 @@ const TABLES: [(&str, &str, &[u8]); 3] = [
 /// ```
 /// Origin and licence (CC BY 4.0) in data/tables/README.md. Fails: `Config` for another name.
 /// Checked by `tests/load/bundled.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let cells = load::bundled("breast_cancer", &Device::Cpu)?;
+/// assert_eq!((cells.n(), cells.d()), (569, 30));
+/// assert_eq!(cells.names.classes, ["benign", "malignant"]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn bundled(name: &str, device: &Device) -> Result<Dataset> {
     let Some((_, label, bytes)) = TABLES.iter().find(|(known, ..)| *known == name) else {
         let known = TABLES.map(|(known, ..)| format!("{known:?}")).join(", ");

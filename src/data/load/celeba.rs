@@ -20,6 +20,12 @@ const CELEBA: Source = Source {
 };
 
 /// How [`celeba`] reads.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let options = load::CelebA { target: "Young".into(), limit: Some(5000), ..load::CelebA::default() };
+/// assert_eq!((options.size, options.crop), (64, load::Crop::Center));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CelebA {
     /// Attribute that becomes the label.
@@ -46,6 +52,23 @@ impl Default for CelebA {
 /// Fails: `Config` for a target that is no attribute, `Io` if a file is missing, `Data` for lists of another layout or an
 /// image that cannot be decoded, which is named. People get it from mmlab.ie.cuhk.edu.hk/projects/CelebA.html.
 /// Checked by `tests/load/celeba.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let write = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).unwrap();
+/// # std::fs::create_dir(folder.path().join("img_align_celeba")).unwrap();
+/// # write("list_attr_celeba.txt", b"2\nMale Smiling\n000001.jpg -1 1\n000002.jpg 1 -1\n");
+/// # write("list_eval_partition.txt", b"000001.jpg 0\n000002.jpg 0\n");
+/// # let mut image = Vec::new();
+/// # png::Encoder::new(&mut image, 1, 1).write_header().unwrap().write_image_data(&[200]).unwrap();
+/// # ["000001", "000002"].map(|name| write(&format!("img_align_celeba/{name}.jpg"), &image));
+/// // `folder` holds the two lists and two faces: the first smiles, the second is male.
+/// let data = load::celeba(&folder, Part::Train, &load::CelebA::default(), &Device::Cpu)?;
+/// assert_eq!(data.names.classes, ["not Smiling", "Smiling"]);
+/// assert_eq!((data.labels()?, data.attribute("Male")?.to_vec1::<f32>()?), (vec![1, 0], vec![0.0, 1.0]));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn celeba(folder: impl AsRef<Path>, part: Part, options: &CelebA, device: &Device) -> Result<Dataset> {
     let folder = folder.as_ref();
     let (mut names, faces) = faces(folder, part, options.limit.unwrap_or(usize::MAX))?;

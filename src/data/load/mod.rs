@@ -17,6 +17,16 @@
 //!
 //! Files are not trusted: sizes are checked before memory is taken, names never lead out of a folder, and a damaged
 //! file is an [`Error`], not a panic. Images are u8 from 0 to 255, (n, channels, height, width).
+//!
+//! ```
+//! use lastlayer::prelude::*;
+//! let digits = load::bundled("digits", &Device::Cpu)?;
+//! assert_eq!((digits.x.dims(), digits.k()), (&[1797, 1, 8, 8][..], 10));
+//! // What is not there is named, with where people get it.
+//! let error = load::mnist("no/such/folder", Part::Train, &Device::Cpu).unwrap_err().to_string();
+//! assert!(error.contains("train-images-idx3-ubyte"), "{error}");
+//! # Ok::<(), lastlayer::error::Error>(())
+//! ```
 
 mod adult;
 mod archive;
@@ -55,6 +65,14 @@ use crate::error::{Error, Result};
 /// The folder where your data sets are, from the environment variable `LASTLAYER_DATA`.
 ///
 /// Fails: `Config` if the variable is not set or names no folder. Checked by `tests/load/folder.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// match load::data_dir() {
+///     Ok(folder) => assert!(folder.is_dir()),
+///     Err(error) => assert!(error.to_string().contains("LASTLAYER_DATA")), // says what to set
+/// }
+/// ```
 pub fn data_dir() -> Result<PathBuf> {
     let allowed = "the folder that holds your data sets; set it before the kernel starts, as in \
                    `export LASTLAYER_DATA=$HOME/data`, or pass a path to the loader";

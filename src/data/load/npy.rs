@@ -22,8 +22,20 @@ pub(crate) const NPZ: Source = Source {
 const MOST_DIMENSIONS: usize = 64;
 
 /// Arrays of an .npz file by name.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// let path = folder.path().join("arrays.npz");
+/// Tensor::write_npz(&[("w", &Tensor::new(&[1f64, 2.0], &Device::Cpu)?)], &path)?;
+/// let arrays = load::npz(&path)?;
+/// assert_eq!(arrays.get("w")?.to_vec1::<f64>()?, [1.0, 2.0]);
+/// assert!(arrays.get("b").unwrap_err().to_string().contains("w")); // lists what is there
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Npz {
+    /// All of them; [`get`](Npz::get) gives one, with an error that lists the names.
     pub arrays: BTreeMap<String, Tensor>,
 }
 
@@ -54,6 +66,17 @@ impl Npz {
 /// u64 to i64; nothing is rounded.
 /// Fails: `Io` if the file is missing, `Data` if it is no zip, damaged, has names that lead out of a folder, holds Python
 /// objects or text, or declares a shape that its bytes do not fill. Checked by `tests/load/npz.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// let path = folder.path().join("arrays.npz");
+/// let (a, b) = (Tensor::zeros((2, 3), DType::F32, &Device::Cpu)?, Tensor::new(&[7i64], &Device::Cpu)?);
+/// Tensor::write_npz(&[("a", &a), ("b", &b)], &path)?;
+/// let arrays = load::npz(&path)?.arrays;
+/// assert_eq!((arrays["a"].dims(), arrays["b"].dtype()), (&[2, 3][..], DType::I64));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn npz(path: impl AsRef<Path>) -> Result<Npz> {
     let path = path.as_ref();
     let (_, arrays) = read(path, NPZ.bytes(path)?, |_| true)?;
@@ -101,6 +124,17 @@ pub(crate) fn read(
 /// f32. Classes are named "0", "1", … up to the highest label.
 /// Fails: as [`npz`]; `Data` if an array is missing, which lists those that are there, or if a value is not finite.
 /// Checked by `tests/load/npz.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// let path = folder.path().join("table.npz");
+/// let (x, y) = (Tensor::ones((3, 2), DType::F64, &Device::Cpu)?, Tensor::new(&[0i64, 2, 1], &Device::Cpu)?);
+/// Tensor::write_npz(&[("X", &x), ("y", &y)], &path)?;
+/// let data = load::npz_table(&path, &Device::Cpu)?;
+/// assert_eq!((data.d(), data.labels()?), (2, vec![0, 2, 1]));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn npz_table(path: impl AsRef<Path>, device: &Device) -> Result<Dataset> {
     let (x, y) = read_table(path.as_ref(), device)?;
     let classes = numbered(&y);
@@ -112,6 +146,17 @@ pub fn npz_table(path: impl AsRef<Path>, device: &Device) -> Result<Dataset> {
 /// As [`npz_table`], with the classes named "normal" and "anomaly".
 /// Fails: as [`npz_table`]; `Data` for any label but 0 and 1. People get it from github.com/Minqi824/ADBench, folder
 /// adbench/datasets. Checked by `tests/load/npz.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// let path = folder.path().join("1_tiny.npz");
+/// let (x, y) = (Tensor::ones((3, 2), DType::F32, &Device::Cpu)?, Tensor::new(&[0i64, 0, 1], &Device::Cpu)?);
+/// Tensor::write_npz(&[("X", &x), ("y", &y)], &path)?;
+/// let data = load::adbench(&path, &Device::Cpu)?;
+/// assert_eq!((&data.names.classes[1][..], data.class_counts()?), ("anomaly", vec![2, 1]));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn adbench(path: impl AsRef<Path>, device: &Device) -> Result<Dataset> {
     let path = path.as_ref();
     let (x, y) = read_table(path, device)?;

@@ -18,6 +18,21 @@ const MOST_SIDE: usize = 1 << 15;
 pub(crate) const MOST_SIZE: usize = 1024;
 
 /// Which part of an image is kept before it is resized to a square.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # std::fs::create_dir(folder.path().join("wide")).unwrap();
+/// # let file = std::fs::File::create(folder.path().join("wide/1.png")).unwrap();
+/// # png::Encoder::new(file, 3, 1).write_header().unwrap().write_image_data(&[0, 90, 240]).unwrap();
+/// // `folder` holds one image of three pixels in a row: 0, 90, 240.
+/// let shade = |crop| {
+///     let options = load::ImageFolder { size: 1, crop, ..load::ImageFolder::default() };
+///     Ok::<_, Error>(load::image_folder(&folder, &options, &Device::Cpu)?.x.flatten_all()?.to_vec1::<u8>()?[0])
+/// };
+/// assert_eq!((shade(load::Crop::Center)?, shade(load::Crop::Whole)?), (90, 110));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Crop {
     /// The largest square in the middle.

@@ -6,6 +6,18 @@ use crate::error::Result;
 use crate::numbers::Numbers;
 
 /// Which number of the AUC program is the loss; d = s₊ − s₋ is how far a pair is apart.
+///
+/// Book: `lp/metrics.md#eq-lp-metrics-two-values`, `#eq-lp-metrics-sandwich`, `#eq-lp-metrics-support`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // A pair that is ranked wrongly by 1.
+/// let of = |kind| auc_loss([0.0, 1.0], [1, 0], 0.5, kind);
+/// assert_eq!(of(AucLoss::Value)?.gradient, [-1.0, 1.0]); // pulls
+/// assert_eq!(of(AucLoss::Ramp)?.value, 1.0); // counts in full, and pulls no more
+/// assert!(of(AucLoss::Ramp)?.gradient.iter().all(|slope| *slope == 0.0));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AucLoss {
     /// The optimum: mean of max(0, margin − d). Every pair below the margin pulls.
@@ -31,6 +43,18 @@ struct Close {
 /// Shapes: `s` (n), `y` (n), 0 or 1. Cost: O(n log n). Fails: `Shape` if the lengths differ, `Data` if a score is not
 /// finite, a label is neither 0 nor 1, or a class is empty, `Config` for a margin that is not positive.
 /// Checked by `tests/lp/losses.rs::auc_equals_its_linear_program`.
+/// Book: `lp/metrics.md#eq-lp-metrics-sort`, `#eq-lp-metrics-pair-gradients`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // Two pairs: one apart by 1, one by 2; the margin is 1.5.
+/// let (s, y) = ([2.0, 1.0, 0.0], [1, 0, 0]);
+/// let loss = auc_loss(s, y, 1.5, AucLoss::Value)?;
+/// assert_eq!(loss.value, 0.25);
+/// let exact = NewtonLp::default().solve(&Lp::auc(s, y, 1.5)?)?;
+/// assert!((loss.value - exact.optimal()?.value).abs() < 1e-9);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn auc_loss(s: impl Numbers, y: impl Numbers, margin: f64, kind: AucLoss) -> Result<Loss> {
     let s = &s.numbers()?[..];
     finite("scores", s)?;

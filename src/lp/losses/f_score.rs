@@ -7,6 +7,14 @@ use crate::error::{Error, Result, ensure_shape};
 use crate::numbers::Numbers;
 
 /// How a score becomes a soft decision r between 0 and 1.
+///
+/// Book: `lp/metrics.md#eq-lp-metrics-trap`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// assert_eq!(FLink::Sigmoid.decide(0.0), (0.5, 0.25)); // soft decision and its slope
+/// assert_eq!(FLink::Ramp { margin: 1.0 }.decide(2.0), (1.0, 0.0));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FLink {
     /// r = σ(s).
@@ -16,6 +24,13 @@ pub enum FLink {
 }
 
 /// A decision for every sample, and the F score it is worth.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let best = lp::f_decide([0.0, 1.0], 1.0)?; // a sure negative and a sure positive
+/// assert_eq!((best.value, best.called), (1.0, vec![false, true]));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExpectedF {
     pub value: f64,
@@ -72,6 +87,16 @@ pub(crate) fn recall_weight(beta: f64) -> Result<f64> {
 /// few epochs on cross entropy: where all r are near 1 the gradient vanishes. Shapes: `s` (n), `y` (n). Cost: O(n).
 /// Fails: `Shape`, `Data` without a positive or for bad entries, `Config` for β or a margin that is not positive.
 /// Checked by `tests/lp/losses.rs::f_loss_equals_its_linear_program`.
+/// Book: `lp/metrics.md#eq-lp-metrics-f-soft`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // Soft decisions of one half everywhere: F = 2·½ / (1 + 2·½) for one positive of two.
+/// let loss = f_loss([0.0, 0.0], [1, 0], 1.0, FLink::Sigmoid)?;
+/// assert!((loss.value - 0.5).abs() < 1e-12);
+/// assert!(loss.gradient[0] < 0.0 && loss.gradient[1] > 0.0);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn f_loss(s: impl Numbers, y: impl Numbers, beta: f64, link: FLink) -> Result<Loss> {
     let s = &s.numbers()?[..];
     finite("scores", s)?;
@@ -103,6 +128,16 @@ pub(crate) fn positives(classes: &Classes) -> Result<()> {
 /// A ratio of means, not the mean of F: see [`expected_f`]. Shapes: `eta` (n) in [0, 1]. Cost: O(n log n). Fails:
 /// `Data` unless every η is a chance and one is positive. Checked by
 /// `tests/lp/losses.rs::f_decide_is_the_best_of_all_subsets`.
+/// Book: `lp/metrics.md#eq-lp-metrics-f-infer`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // Calling both gives 2·1.2 / (1.2 + 2), calling the first alone 2·0.9 / (1.2 + 1).
+/// let best = lp::f_decide([0.9, 0.3], 1.0)?;
+/// assert_eq!(best.called, [true, false]);
+/// assert!((best.value - 1.8 / 2.2).abs() < 1e-12);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn f_decide(eta: impl Numbers, beta: f64) -> Result<ExpectedF> {
     let eta = &eta.numbers()?[..];
     chances(eta)?;
@@ -142,6 +177,16 @@ pub(crate) fn chances(eta: &[f64]) -> Result<()> {
 /// P_is = Pr(y_i = 1 and s positives in all), column s − 1. Shapes: `joint` (n, n). Cost: O(n³); an oracle for small n.
 /// Fails: `Shape` unless it is square, `Config` for β not positive or `none` not a chance, `Data` for bad entries.
 /// Checked by `tests/lp/losses.rs::expected_f_is_the_best_of_all_decisions`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let (joint, none) = lp::independent_joint([0.5, 0.5])?;
+/// let best = lp::expected_f(&joint, none, 1.0)?;
+/// // Both called: one positive in one case of two gives F = 2/3, two in a quarter of cases F = 1.
+/// assert!((best.value - (0.5 * 2.0 / 3.0 + 0.25)).abs() < 1e-12);
+/// assert_eq!(best.called, [true, true]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn expected_f(joint: &Array2<f64>, none: f64, beta: f64) -> Result<ExpectedF> {
     let n = joint.nrows();
     ensure_shape("joint chances", &[n, n][..], joint.shape())?;
@@ -171,6 +216,14 @@ pub fn expected_f(joint: &Array2<f64>, none: f64, beta: f64) -> Result<ExpectedF
 /// The joint chances that [`expected_f`] takes, for independent labels, and the chance of no positive.
 ///
 /// Cost: O(n³). Fails: `Data` unless every entry is a chance and one is positive.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let (joint, none) = lp::independent_joint([0.5, 0.5])?;
+/// assert_eq!(none, 0.25);
+/// assert_eq!(joint, ndarray::array![[0.25, 0.25], [0.25, 0.25]]); // alone, and both
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn independent_joint(eta: impl Numbers) -> Result<(Array2<f64>, f64)> {
     let eta = &eta.numbers()?[..];
     chances(eta)?;

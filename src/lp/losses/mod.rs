@@ -20,6 +20,17 @@ use crate::loss::with_gradient;
 use crate::numbers::Numbers;
 
 /// A loss and its gradient in the scores.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let s = Var::new(&[0.0f64, 1.0], &Device::Cpu)?;
+/// let loss = auc_loss(s.as_tensor(), [1, 0], 0.5, AucLoss::Value)?;
+/// assert_eq!((loss.value, &loss.gradient[..]), (1.5, &[-1.0, 1.0][..]));
+/// // As a tensor in a network, it hands the gradient back.
+/// let gradients = loss.on(&s)?.backward()?;
+/// assert_eq!(gradients.get(&s).expect("a gradient").to_vec1::<f64>()?, loss.gradient);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loss {
     pub value: f64,

@@ -9,6 +9,16 @@ use crate::loss::with_gradient;
 use crate::numbers::Numbers;
 
 /// Optimum of a Neyman–Pearson program.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let s = Var::new(&[3.0f64, 2.0, 0.0, 4.0], &Device::Cpu)?;
+/// let found = lp::precision_at_recall(s.as_tensor(), [1, 1, 0, 0], 1.0, 1.0)?;
+/// assert!(found.gradient.iter().sum::<f64>().abs() < 1e-12); // the threshold moves along
+/// let gradients = found.on(&s)?.backward()?;
+/// assert_eq!(gradients.get(&s).expect("a gradient").to_vec1::<f64>()?, found.gradient);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct NeymanPearson {
     /// Mean hinge of the negatives at a given recall, of the positives at a given precision.
@@ -48,6 +58,15 @@ impl NeymanPearson {
 /// 1 or more: report rates from counts. There is a solution for every recall from 0 to 1. Shapes: `s` (n), `y` (n).
 /// Cost: O(n log n). Fails: `Shape`, `Data` as [`auc_loss`](super::auc_loss), `Config` for a recall outside [0, 1].
 /// Checked by `tests/lp/losses.rs::neyman_pearson_equals_its_linear_program`.
+/// Book: `lp/metrics.md#eq-lp-metrics-np-gradient`, `#eq-lp-metrics-np-bound`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // All positives must be a margin above the threshold: t = 2 − 1. The negative at 4 is 4 too high.
+/// let found = lp::precision_at_recall([3.0, 2.0, 0.0, 4.0], [1, 1, 0, 0], 1.0, 1.0)?;
+/// assert_eq!((found.threshold, found.value), (1.0, 2.0));
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn precision_at_recall(
     s: impl Numbers,
     y: impl Numbers,
@@ -98,6 +117,18 @@ const ROUNDING: f64 = 1e-13;
 /// Both sides are piecewise linear in t: the kinks are walked in order. Shapes: `s` (n), `y` (n). Cost: O(n log n).
 /// Fails: `Data` if no threshold has the precision, else as [`precision_at_recall`].
 /// Checked by `tests/lp/losses.rs::recall_at_precision_equals_its_linear_program`.
+/// Book: `lp/metrics.md#eq-lp-metrics-rp`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let (s, y) = ([2.0, 0.0, 1.0], [1, 1, 0]);
+/// let found = lp::recall_at_precision(s, y, 0.6, 0.5)?;
+/// let exact = NewtonLp::default().solve(&Lp::recall_at_precision(s, y, 0.6, 0.5)?)?;
+/// assert!((found.value - exact.optimal()?.value).abs() < 1e-8);
+/// // With every negative above every positive, no threshold is precise.
+/// assert!(lp::recall_at_precision([0.0, 3.0], [1, 0], 0.99, 1.0).is_err());
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn recall_at_precision(
     s: impl Numbers,
     y: impl Numbers,

@@ -10,6 +10,16 @@ use crate::loss::with_gradient;
 use crate::numbers::Numbers;
 
 /// A loss of scores (n, K) and its gradient.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let s = Var::new(&[[2.0f64, 0.0], [0.0, 2.0]], &Device::Cpu)?;
+/// let loss = auc_one_vs_all_loss(s.as_tensor(), [0, 1], 3.0, AucLoss::Value)?;
+/// let gradients = loss.on(&s)?.backward()?;
+/// let gradient = gradients.get(&s).expect("a gradient").to_vec2::<f64>()?;
+/// assert_eq!(gradient, [[-0.5, 0.5], [0.5, -0.5]]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassLoss {
     pub value: f64,
@@ -92,9 +102,9 @@ impl ClassPair {
 /// Fails: `Shape` unless they come as (n, K).
 pub(crate) fn table(s: &impl Numbers) -> Result<Array2<f64>> {
     let wrong = || {
-        Error::shape("scores of several classes", "[n, K], one column per class", format!("{:?}", s.dims()))
+        Error::shape("scores of several classes", "[n, K], one column per class", format!("{:?}", s.sizes()))
     };
-    let [n, k] = s.dims()[..] else { return Err(wrong()) };
+    let [n, k] = s.sizes()[..] else { return Err(wrong()) };
     Array2::from_shape_vec((n, k), s.numbers()?.into_owned()).map_err(|_| wrong())
 }
 
@@ -136,6 +146,16 @@ pub(crate) fn members(s: &Array2<f64>, y: &impl Numbers) -> Result<Vec<Vec<usize
 /// Shapes: `s` (n, K), `y` (n) in 0..K. Cost: O(K n log n) and O(K² n) for a full P. Fails: `Shape` and `Data` as for
 /// two classes, `Config` if two rows of P do not tell their classes apart.
 /// Checked by `tests/lp/losses.rs::auc_mu_equals_its_linear_program`.
+/// Book: `lp/metrics.md#eq-lp-metrics-mu`, `#eq-lp-metrics-mu-weights`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // With two classes and no partition, samples are compared by 2(s₀ − s₁): 4 and −4 here.
+/// let s = ndarray::array![[2.0, 0.0], [0.0, 2.0]];
+/// assert_eq!(auc_mu_loss(&s, [0, 1], None, 1.0, AucLoss::Value)?.value, 0.0);
+/// assert_eq!(auc_mu_loss(&s, [0, 1], None, 10.0, AucLoss::Value)?.value, 2.0);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn auc_mu_loss(
     s: impl Numbers,
     y: impl Numbers,
@@ -164,6 +184,14 @@ pub fn auc_mu_loss(
 ///
 /// Shapes: `s` (n, K), `y` (n) in 0..K. Cost: O(K n log n). Fails: as [`auc_mu_loss`].
 /// Checked by `tests/lp/losses.rs::one_vs_all_equals_its_linear_program`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // Each class is 2 above the other in its own column; a margin of 3 lacks 1.
+/// let s = ndarray::array![[2.0, 0.0], [0.0, 2.0]];
+/// assert_eq!(auc_one_vs_all_loss(&s, [0, 1], 3.0, AucLoss::Value)?.value, 1.0);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
 pub fn auc_one_vs_all_loss(
     s: impl Numbers,
     y: impl Numbers,
