@@ -4,6 +4,10 @@ PYTHON3 ?= python3
 NAME ?=
 ROW ?=
 FEATURES ?=
+# `make marks FILES="handed-in/*.ipynb" RUN=1`, `make lab FOLDER=target/solutions`
+FILES ?=
+RUN ?=
+FOLDER ?= notebooks
 ifneq ($(strip $(FEATURES)),)
 export LASTLAYER_FEATURES := $(FEATURES)
 endif
@@ -13,16 +17,19 @@ IN_LAB := $(SETUP) exec
 # Jupyter refuses root, which is what one is in a container, unless told.
 ROOT_FLAG := $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: help lab figures notebooks experiments test book bench cuda-check clean clean-all
+.PHONY: help lab figures notebooks solutions marks experiments test book bench cuda-check clean clean-all
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make lab          JupyterLab on the notebooks, with the kernel ready (first time 20 minutes, then seconds)"
-	@echo "make figures      every notebook headless: figures/, tables/, executed notebooks; NAME=tour-1 exports one figure"
+	@echo "make figures      figures/ for a paper: runs the notebooks that changed, packs figures, tables and references;"
+	@echo "                  NAME=tour-1 exports one figure"
 	@echo "make test         everything CI runs (about 14 minutes, 40 on a new machine)"
 	@echo "make book         the book with the notebooks in it, served on this machine"
-	@echo "make bench        our times beside those of the peers; ROW=kernel runs one row"
+	@echo "make bench        our times beside those of the peers; ROW=kernel runs one row, ROW=table prints what is recorded"
 	@echo "make experiments  the multi-seed studies (hours); ROW=name runs one, SHARD=i/n a part of it"
+	@echo "make solutions    the teacher's notebooks, every exercise solved, in target/solutions (about 5 minutes)"
+	@echo "make marks        who solved which exercise: FILES=\"handed-in/*.ipynb\"; RUN=1 runs them anew"
 	@echo "make notebooks    runs every notebook and writes its outputs back, before a commit"
 	@echo "make cuda-check   compiles the CUDA feature with a toolkit from PyPI (about 10 minutes, no GPU needed)"
 	@echo "make clean        removes builds and outputs; make clean-all also the tools in ~/.cache/lastlayer"
@@ -30,7 +37,7 @@ help:
 lab:
 	@$(SETUP) lab
 	@echo "lastlayer: a kernel needs about 15 seconds to its first result; the browser opens now"
-	@$(IN_LAB) jupyter lab --notebook-dir=notebooks $(ROOT_FLAG) $(LAB_FLAGS)
+	@$(IN_LAB) jupyter lab --notebook-dir=$(FOLDER) $(ROOT_FLAG) $(LAB_FLAGS)
 
 figures:
 	@$(SETUP) figures
@@ -39,6 +46,18 @@ figures:
 notebooks:
 	@$(SETUP) figures
 	@$(IN_LAB) python scripts/notebook.py update $(NAME)
+
+solutions:
+	@$(SETUP) figures
+	@$(IN_LAB) python scripts/solutions.py $(NAME)
+
+marks:
+ifeq ($(strip $(RUN)),)
+	@$(PYTHON3) scripts/marks.py $(FILES)
+else
+	@$(SETUP) figures
+	@$(IN_LAB) python scripts/marks.py --run $(FILES)
+endif
 
 experiments:
 	@$(SETUP) figures
@@ -50,7 +69,7 @@ test:
 
 book:
 	@$(SETUP) book
-	@test -d figures || $(MAKE) --no-print-directory figures
+	@test -f figures/figures.tex || $(MAKE) --no-print-directory figures
 	@$(IN_LAB) python scripts/book.py build
 	@$(IN_LAB) python scripts/book.py check
 	@$(IN_LAB) python scripts/book.py serve
@@ -63,7 +82,7 @@ cuda-check:
 	@$(PYTHON3) scripts/cuda_check.py
 
 clean:
-	rm -rf target figures tables runs
+	rm -rf target figures runs
 
 clean-all: clean
 	rm -rf "$${LASTLAYER_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/lastlayer}"

@@ -7,12 +7,23 @@
 
 The chapters in book/src hold a few directives of our own, which this script expands before mdBook sees them:
 
-    {{#eq LABEL test=PATH::NAME [test=...]}} TeX {{#endeq}}   numbered equation, anchor #eq-LABEL
+    {{#eq LABEL test=PATH::NAME [test=...]}} TeX {{#endeq}}   numbered equation, anchor #eq-LABEL; under it, folded, its
+                                                              tests, the functions they use, the cells that do so too
     {{#ref LABEL}}  {{#ref fig:NAME}}                         link to an equation or to a figure
     {{#value RECORD KEY.PATH [FORMAT]}}                       a number from data/records/RECORD.json
-    {{#cells NOTEBOOK TAG}}                                   the code cells of a notebook that carry a tag
-    {{#figure NAME "caption"}}                                figures/NAME.svg, numbered, anchor #fig-NAME
+    {{#check NOTEBOOK "NAME" [FORMAT]}}                       a number that the check NAME of a committed notebook printed
+    {{#given NUMBER "SOURCE"}}                                a number typed by hand, and the file or the reason behind it
+    {{#cells NOTEBOOK TAG}}                                   the code cells of a notebook that carry a tag, or have that id
+    {{#figure NAME "caption"}}                                figures/NAME.svg, numbered, anchor #fig-NAME, with the cell
+                                                              of a notebook that saves it
+    {{#slider NAME "caption" [print=K,K]}}                    the same for a figure that moves: frame by frame, in the page
     {{#notebook NAME}}                                        link to the page of notebooks/NAME.ipynb
+    {{#erratum LABEL "Title" test=...}} ... {{#enderratum}}   numbered erratum, anchor #erratum-LABEL; see errata.py
+    {{#cite KEY}}  {{#cite (KEY KEY)}}                        link to entries of book/bibliography.bib, by author and year
+    {{#bibliography}}                                         all entries, each with the chapters that cite it
+    {{#gallery}}                                              every figure that a notebook saves, by notebook
+    {{#functions}}                                            every function that a test of an equation or a cell uses,
+                                                              with its equations, cells and tests
     {{#notebooks}}                                            (SUMMARY.md only) the part listing all notebooks
 
 Directives inside fenced code or `code spans` are left alone. Anything wrong in them fails the build with file and line.
@@ -44,6 +55,14 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import bibliography
+import errata
+import crossref
+import gallery
+import slider
+import sources
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -184,7 +203,7 @@ def outside_code(text: str) -> list[tuple[bool, str]]:
 
 DIRECTIVE = re.compile(
     r"\{\{\s*#eq\b(?P<eq>[^}]*)\}\}(?P<tex>.*?)\{\{\s*#endeq\s*\}\}"
-    r"|\{\{\s*#(?P<name>ref|value|cells|figure|notebook|notebooks|eq|endeq)\b(?P<args>(?:\"[^\"]*\"|[^}\"])*)\}\}",
+    r"|\{\{\s*#(?P<name>ref|value|check|given|cells|figure|slider|notebook|notebooks|gallery|functions|cite|bibliography|eq|endeq)\b(?P<args>(?:\"[^\"]*\"|[^}\"])*)\}\}",
     re.S,
 )
 
@@ -284,16 +303,18 @@ def show_value(value, form: str | None) -> str:
 
 
 def tagged_cells(root: Path, name: str, tag: str) -> str:
-    """The code cells of notebooks/<name>.ipynb that carry a tag, as Markdown."""
+    """The code cells of notebooks/<name>.ipynb that carry a tag, or the one with that id, as Markdown."""
     file = root / "notebooks" / f"{name}.ipynb"
     if not file.is_file():
         raise BookError(f"there is no notebook notebooks/{name}.ipynb to take cells from")
     cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
     tagged = [
-        joined(cell["source"]) for cell in cells if cell["cell_type"] == "code" and tag in cell["metadata"].get("tags", [])
+        joined(cell["source"])
+        for cell in cells
+        if cell["cell_type"] == "code" and (tag in cell["metadata"].get("tags", []) or tag == cell.get("id"))
     ]
     if not tagged:
-        raise BookError(f"notebooks/{name}.ipynb has no code cell with the tag {tag}")
+        raise BookError(f"notebooks/{name}.ipynb has no code cell with the tag {tag} or the id {tag}")
     return "\n".join(fenced(cell, "rust,noplayground") for cell in tagged)
 
 
@@ -316,7 +337,10 @@ class Expansion:
     texts: dict[str, str] = field(default_factory=dict)
     targets: dict[str, Target] = field(default_factory=dict)
     figures: set[str] = field(default_factory=set)
+    downloads: set[str] = field(default_factory=set)  # figures that are there in every form
     tests: dict[str, list[str]] = field(default_factory=dict)
+    errata: dict[str, list[str]] = field(default_factory=dict)
+    links: crossref.Survey | None = None
 
 
 LABEL = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -335,17 +359,47 @@ def parse_figure(args: str) -> tuple[str, str] | None:
     return (found[1], " ".join(found[2].split())) if found else None
 
 
-def link(from_path: str, to: Target) -> str:
-    """Markdown link to a target: the number alone in its own chapter, with the chapter's title elsewhere."""
+def link(from_path: str, to: Target, heading: str = "") -> str:
+    """Markdown link to a target: the number alone in its own chapter and below a heading with that chapter's title, with
+    the title elsewhere."""
     if from_path == to.chapter.path:
         return f"[{to.name}](#{to.anchor})"
     there = os.path.relpath(to.chapter.path, os.path.dirname(from_path) or ".")
-    return f"[{to.name}, {to.chapter.title}]({there}#{to.anchor})"
+    name = to.name if heading == to.chapter.title else f"{to.name}, {to.chapter.title}"
+    return f"[{name}]({there}#{to.anchor})"
 
 
-def breakable(name: str) -> str:
-    """A long name that a narrow page may break where a reader would."""
-    return re.sub(r"(::|_)", r"\1<wbr>", html.escape(name))
+def heading_above(text: str, place: int) -> str:
+    """The title of the section that a place of a page is in."""
+    titles = re.findall(r"^#{1,6} +(.*?)\s*$", text[:place], re.M)
+    return titles[-1] if titles else ""
+
+
+def library(layout: Layout, chapters: list[Chapter], notebooks: dict[str, str]) -> bibliography.Library:
+    """The entries of book/bibliography.bib and the page that lists them; raises BookError for a file that is not sound."""
+    file = layout.source / "bibliography.bib"
+    try:
+        entries = bibliography.read(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    except bibliography.BibError as error:
+        raise BookError([f"{file.relative_to(layout.root)}:{line}: {sentence}." for line, sentence in error.problems]) from None
+    found = bibliography.Library(entries)
+    for chapter in chapters:
+
+        def note(match, line, text, chapter=chapter):
+            if match["name"] == "bibliography":
+                found.home = chapter.path
+            elif match["name"] == "cite":
+                for key in re.findall(r"[\w-]+", part(match, "args", text)):
+                    found.note(key, chapter.path, chapter.title)
+            return ""
+
+        directives(chapter.text, note)
+    # A notebook cites by a plain link, since its cells hold no directives.
+    for name, title in notebooks.items():
+        file = layout.root / "notebooks" / f"{name}.ipynb"
+        for key in re.findall(r"bibliography\.md#ref-([\w-]+)", file.read_text(encoding="utf-8") if file.is_file() else ""):
+            found.note(key, f"notebooks/{name}.md", title)
+    return found
 
 
 def plain(markdown: str) -> str:
@@ -356,6 +410,10 @@ def expand(chapters: list[Chapter], layout: Layout, notebooks: dict[str, str] | 
     """Expands every directive of every chapter. Raises one BookError with all problems, each with file and line."""
     notebooks = notebooks or {}
     result, problems, where_defined = Expansion(), [], {}
+    works = library(layout, chapters, notebooks)
+    made, captions = sources.figure_sources(layout.root), {}
+    equations: list[tuple[str, str, list[str]]] = []
+    page_of_functions = None
 
     def define(chapter: Chapter, key: str, anchor: str, name: str, line: int) -> bool:
         place = f"{chapter.source or chapter.path}:{line}"
@@ -369,24 +427,39 @@ def expand(chapters: list[Chapter], layout: Layout, notebooks: dict[str, str] | 
     # First pass: number what can be referred to.
     for chapter in chapters:
         counts = {"eq": 0, "fig": 0}
+        chapter.text, errata_here, wrong = errata.expand(chapter.text, crossref.breakable)
+        problems += [f"{chapter.source or chapter.path}:{line}: {sentence}." for line, sentence in wrong]
+        for erratum in errata_here:
+            define(chapter, f"erratum:{erratum.label}", f"erratum-{erratum.label}", erratum.name, erratum.line)
+            result.errata[erratum.label] = erratum.tests
+            for test in erratum.tests:
+                if sentence := problem_with_test(layout.root, test):
+                    problems.append(f"{chapter.source or chapter.path}:{erratum.line}: erratum `{erratum.label}`: {sentence}.")
 
         def number(found, line, text):
+            nonlocal page_of_functions
+            if found["name"] == "functions":
+                page_of_functions = chapter.path
             if found["eq"] is not None:
-                label, _, _ = parse_eq(found["eq"])
+                label, tests, _ = parse_eq(found["eq"])
                 if LABEL.fullmatch(label):
                     counts["eq"] += 1
+                    equations.append((chapter.path, label, tests))
                     define(chapter, label, f"eq-{label}", f"({chapter.number}.{counts['eq']})", line)
-            elif found["name"] == "figure":
-                figure = parse_figure(part(found, "args", text))
+            elif found["name"] in ("figure", "slider"):
+                figure = parse_figure(slider.split_arguments(part(found, "args", text))[0])
                 if figure:
                     counts["fig"] += 1
+                    captions.setdefault(figure[0], figure[1])
                     define(chapter, f"fig:{figure[0]}", f"fig-{figure[0]}", f"Figure {chapter.number}.{counts['fig']}", line)
             return ""
 
         directives(chapter.text, number)
+    links = result.links = crossref.survey(layout.root, equations, sources.notebooks(layout.root), page_of_functions)
 
     # Second pass: write them out.
     for chapter in chapters:
+        cited_here: set[str] = set()
 
         def replace(found, line, text):
             place = f"{chapter.source or chapter.path}:{line}"
@@ -403,7 +476,7 @@ def expand(chapters: list[Chapter], layout: Layout, notebooks: dict[str, str] | 
                     target = result.targets.get(args)
                     if not target:
                         return fail(f"there is no equation or figure `{args}` to refer to.")
-                    return link(chapter.path, target)
+                    return link(chapter.path, target, heading_above(text, found.start()))
                 case "value":
                     words = args.split()
                     if len(words) not in (2, 3):
@@ -412,6 +485,17 @@ def expand(chapters: list[Chapter], layout: Layout, notebooks: dict[str, str] | 
                         return show_value(record_value(layout, words[0], words[1]), words[2] if len(words) == 3 else None)
                     except BookError as error:
                         return fail(f"{error}.")
+                case "check":
+                    check = re.fullmatch(r"([\w-]+)\s+\"([^\"]+)\"(?:\s+(\S+))?", args)
+                    if not check:
+                        return fail('write {{#check NOTEBOOK "NAME"}} or {{#check NOTEBOOK "NAME" FORMAT}}.')
+                    try:
+                        return show_value(sources.check_value(layout.root, check[1], check[2]), check[3])
+                    except (ValueError, BookError) as error:
+                        return fail(f"{error}.")
+                case "given":
+                    given = re.fullmatch(r"([-+]?[\d.]+)\s+\"[^\"]+\"", args)
+                    return given[1] if given else fail('write {{#given NUMBER "SOURCE"}}.')
                 case "cells":
                     try:
                         return tagged_cells(layout.root, *args.split())
@@ -420,14 +504,30 @@ def expand(chapters: list[Chapter], layout: Layout, notebooks: dict[str, str] | 
                     except BookError as error:
                         return fail(f"{error}.")
                 case "figure":
-                    return figure(args, fail)
+                    return figure(args, fail, still)
+                case "slider":
+                    args, to_print = slider.split_arguments(args)
+                    return figure(args, fail, functools.partial(moving, to_print))
                 case "notebook":
                     if args not in notebooks:
                         return fail(f"there is no notebook notebooks/{args}.ipynb to link to.")
                     there = os.path.relpath(f"notebooks/{args}.md", os.path.dirname(chapter.path) or ".")
                     return f"[{notebooks[args]}]({there})"
+                case "gallery":
+                    return all_figures(fail)
+                case "functions":
+                    return crossref.all_functions(links, result.targets)
                 case "notebooks":
                     return fail("{{#notebooks}} belongs in SUMMARY.md.")
+                case "cite":
+                    try:
+                        return works.citation(args, chapter.path, cited_here)
+                    except ValueError as error:
+                        return fail(f"{error}.")
+                case "bibliography":
+                    if idle := sorted(set(works.entries) - set(works.cited)):
+                        fail(f"nothing cites {', '.join(idle)}; cite it or take it out of book/bibliography.bib.")
+                    return works.page(chapter.path)
                 case _:
                     return fail("{{#eq}} and {{#endeq}} come in pairs; this one is alone.")
 
@@ -449,30 +549,60 @@ def expand(chapters: list[Chapter], layout: Layout, notebooks: dict[str, str] | 
             if "$" in body:
                 return fail(f"equation `{label}` holds a dollar sign; its body is TeX already.")
             result.tests[label] = tests
-            shown = "<br>\nand ".join(f"<code>{breakable(test)}</code>" for test in tests)
             name = result.targets[label].name
             return (
                 f'<div class="equation" id="eq-{label}">\n<div class="equation-row">\n'
                 f'<div class="equation-body" tabindex="0">$$\n{body}\n$$</div>\n'
                 f'<a class="equation-number" href="#eq-{label}" aria-label="Equation {name}">{name}</a>\n</div>\n'
-                f'<div class="equation-check">checked by {shown}</div>\n</div>\n'
+                f"{crossref.under_equation(links, label, chapter.path)}\n</div>\n"
             )
 
-        def figure(args: str, fail) -> str:
+        def still(name: str, alt: str) -> str:
+            source = os.path.relpath(f"figures/{name}.svg", os.path.dirname(chapter.path) or ".")
+            return f'<div class="card"><img src="{source}" alt="{alt}"></div>\n'
+
+        def moving(to_print: str | None, name: str, alt: str) -> str:
+            return slider.inline((layout.figures / f"{name}.svg").read_text(encoding="utf-8"), name, alt, to_print)
+
+        def figure(args: str, fail, picture) -> str:
+            """A numbered figure; `picture(name, alt)` is the HTML of what it shows."""
             parsed = parse_figure(args)
             if not parsed:
-                return fail('write {{#figure NAME "caption"}}, the name without folder and extension.')
+                return fail('write {{#figure NAME "caption"}} or {{#slider NAME "caption"}}, the name without folder and extension.')
             name, caption = parsed
             if not (layout.figures / f"{name}.svg").is_file():
                 return fail(f"there is no figure {name}.svg in {layout.figures}: run `make figures` first.")
+            try:
+                shown = picture(name, plain(caption))
+            except slider.SliderError as error:
+                return fail(f"the figure {name} cannot have a slider: {error}.")
+            if name not in made:
+                return fail(f'no cell of a notebook saves a figure {name}, by .save("{name}"); so nothing says how it is made.')
             result.figures.add(name)
-            source = os.path.relpath(f"figures/{name}.svg", os.path.dirname(chapter.path) or ".")
+            page = os.path.relpath(f"notebooks/{made[name].notebook}.md", os.path.dirname(chapter.path) or ".")
+            cell = f"[`{made[name].cell}`]({page}#cell-{made[name].cell})"
+            source = f"Made by cell {cell} of {made[name].notebook}."
             label = result.targets[f"fig:{name}"].name
             return (
                 f'<figure class="figure" id="fig-{name}">\n'
-                f'<div class="card"><img src="{source}" alt="{plain(caption)}"></div>\n'
-                f"<figcaption>\n\n**{label}.** {caption}\n\n</figcaption>\n</figure>\n"
+                f"{shown}"
+                f"<figcaption>\n\n**{label}.** {caption}\n\n"
+                f'<div class="figure-source">\n\n{source}\n\n</div>\n</figcaption>\n</figure>\n'
             )
+
+        def all_figures(fail) -> str:
+            missing = [name for name in made if not (layout.figures / f"{name}.svg").is_file()]
+            for name in missing:
+                fail(f"there is no figure {name}.svg in {layout.figures}: run `make figures` first.")
+            if missing:
+                return ""
+            result.downloads |= set(made)
+            here, uses = os.path.dirname(chapter.path) or ".", {}
+            for name in made:
+                if target := result.targets.get(f"fig:{name}"):
+                    path = os.path.relpath(Path(target.chapter.path).with_suffix(".html"), here)
+                    uses[name] = gallery.Use(target.name, target.chapter.title, f"{path}#{target.anchor}", captions[name])
+            return gallery.gallery(layout.figures, made, notebooks, uses)
 
         text = directives(chapter.text, replace)
         result.texts[chapter.path] = text
@@ -574,8 +704,9 @@ def relink(markdown: str) -> str:
     )
 
 
-def notebook_page(notebook: dict, name: str) -> tuple[str, dict[str, bytes]]:
-    """(Markdown of the page, files beside it by relative name) of one notebook in format 4."""
+def notebook_page(notebook: dict, name: str, see: dict[str, str] | None = None) -> tuple[str, dict[str, bytes]]:
+    """(Markdown of the page, files beside it by relative name) of one notebook in format 4; `see` has lines for the end
+    of code cells, by their id."""
     if notebook.get("nbformat") != 4:
         raise BookError(f"notebooks/{name}.ipynb is not in notebook format 4.")
     files: dict[str, bytes] = {}
@@ -632,19 +763,27 @@ def notebook_page(notebook: dict, name: str) -> tuple[str, dict[str, bytes]]:
                 source = f"{source[: heading.end()]}\n\n{note}\n{source[heading.end() :]}"
             page.append(source)
         elif cell["cell_type"] == "code" and source.strip():
+            if cell.get("id"):
+                page.append(f'<div class="cell-name" id="cell-{cell["id"]}"><a href="#cell-{cell["id"]}">{cell["id"]}</a></div>')
             page.append(fenced(source, "rust,noplayground"))
             page += [piece for output in cell.get("outputs", []) if (piece := shown(output))]
+            page += [line for line in [(see or {}).get(cell.get("id"))] if line]
     if not titled:
         page.insert(0, f"# {name}\n\n{note}")
     return "\n\n".join(page) + "\n", files
 
 
 def find_notebooks(root: Path) -> dict[str, Path]:
-    """name -> file; the executed copy in target/notebooks if there is one, else the committed notebook."""
+    """name -> file; the executed copy in target/notebooks if it is of the same cells, else the committed notebook."""
+
+    def cells(file: Path) -> list[tuple[str, str]]:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        return [(cell.get("id"), joined(cell["source"])) for cell in content.get("cells", [])]
+
     found = {}
     for file in sorted((root / "notebooks").glob("*.ipynb")):
         ran = root / "target" / "notebooks" / file.name
-        found[file.stem] = ran if ran.is_file() else file
+        found[file.stem] = ran if ran.is_file() and cells(ran) == cells(file) else file
     return found
 
 
@@ -669,22 +808,13 @@ def stage(layout: Layout) -> Expansion:
         if (layout.root / folder).is_dir():
             (layout.stage / folder).symlink_to(layout.root / folder)
 
-    titles, problems = {}, []
-    pages = book / "src" / "notebooks"
+    titles, problems, notebooks = {}, [], {}
     for name, file in find_notebooks(layout.root).items():
         try:
-            notebook = json.loads(file.read_text(encoding="utf-8"))
-            page, files = notebook_page(notebook, name)
-        except (BookError, json.JSONDecodeError, KeyError) as error:
+            notebooks[name] = json.loads(file.read_text(encoding="utf-8"))
+            titles[name] = notebook_title(notebooks[name], name)
+        except (json.JSONDecodeError, KeyError) as error:
             problems.append(f"{file}: cannot be made a page: {error}")
-            continue
-        titles[name] = notebook_title(notebook, name)
-        pages.mkdir(parents=True, exist_ok=True)
-        (pages / f"{name}.md").write_text(page, encoding="utf-8")
-        shutil.copyfile(file, pages / f"{name}.ipynb")
-        for beside, data in files.items():
-            (pages / beside).parent.mkdir(exist_ok=True)
-            (pages / beside).write_bytes(data)
     if problems:
         raise BookError(problems)
 
@@ -708,9 +838,26 @@ def stage(layout: Layout) -> Expansion:
     expansion = expand(chapters, layout, titles)
     for path, text in expansion.texts.items():
         (book / "src" / path).write_text(text, encoding="utf-8")
-    for name in sorted(expansion.figures):
+    for name in sorted(expansion.figures | expansion.downloads):
         (book / "src" / "figures").mkdir(exist_ok=True)
-        shutil.copyfile(layout.figures / f"{name}.svg", book / "src" / "figures" / f"{name}.svg")
+        for ending in gallery.endings(layout.figures, name) if name in expansion.downloads else ["svg"]:
+            shutil.copyfile(layout.figures / f"{name}.{ending}", book / "src" / "figures" / f"{name}.{ending}")
+
+    pages = book / "src" / "notebooks"
+    for name, file in find_notebooks(layout.root).items():
+        try:
+            page, files = notebook_page(notebooks[name], name, crossref.under_cells(expansion.links, name, expansion.targets))
+        except (BookError, KeyError) as error:
+            problems.append(f"{file}: cannot be made a page: {error}")
+            continue
+        pages.mkdir(parents=True, exist_ok=True)
+        (pages / f"{name}.md").write_text(page, encoding="utf-8")
+        shutil.copyfile(file, pages / f"{name}.ipynb")
+        for beside, data in files.items():
+            (pages / beside).parent.mkdir(exist_ok=True)
+            (pages / beside).write_bytes(data)
+    if problems:
+        raise BookError(problems)
     return expansion
 
 

@@ -1,7 +1,8 @@
-"""That every numbered equation of the book was checked: its tests exist, ran and passed.
+"""That the book rests on what ran: the tests of every numbered equation exist, ran and passed; every figure is made by
+a cell of a notebook that has its name; every number in prose is one that code shows, every check that is quoted holds.
 
 `evidence.py library COMMAND…` runs the Rust tests and keeps the names of those that passed.
-`evidence.py check`            compares them, and those of pytest, with what the book's equations name.
+`evidence.py check`            compares them, and those of pytest, with what the equations name, and checks the rest.
 """
 
 import json
@@ -13,6 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import book
+import prose
+import sources
 from kernel import ROOT
 
 PASSED = ROOT / "target" / "evidence-library.json"
@@ -57,26 +60,74 @@ def passed_in_pytest(text: str) -> set[str]:
     return passed
 
 
-def named_by_equations(root: Path) -> list[tuple[str, str, str]]:
-    """Chapter, label and test of every numbered equation."""
+def named_by(directive: str, root: Path) -> list[tuple[str, str, str]]:
+    """Chapter, label and test of every directive of the book that names tests."""
     found = []
     for chapter in sorted((root / "book" / "src").rglob("*.md")):
         for is_prose, text in book.outside_code(chapter.read_text(encoding="utf-8")):
-            for args in re.findall(r"\{\{\s*#eq\b([^}]*)\}\}", text) if is_prose else []:
+            for args in re.findall(rf"\{{\{{\s*#{directive}\b([^}}]*)\}}\}}", text) if is_prose else []:
                 label, tests, _ = book.parse_eq(args)
                 found += [(chapter.relative_to(root).as_posix(), label, test) for test in tests]
     return found
 
 
+def named_by_equations(root: Path) -> list[tuple[str, str, str]]:
+    """Chapter, label and test of every numbered equation."""
+    return named_by("eq", root)
+
+
+def named_by_errata(root: Path) -> list[tuple[str, str, str]]:
+    """Chapter, label and test of every erratum."""
+    return named_by("erratum", root)
+
+
 def problems(root: Path, passed: set[str]) -> list[str]:
-    """What is wrong with the evidence, one sentence each."""
+    """What is wrong with the evidence for equations and errata, one sentence each."""
     equations = named_by_equations(root)
     missing = [
-        f"{chapter}: equation {label} rests on {test}, which did not run and pass"
-        for chapter, label, test in equations
+        f"{chapter}: {kind} {label} rests on {test}, which did not run and pass"
+        for kind, named in (("equation", equations), ("erratum", named_by_errata(root)))
+        for chapter, label, test in named
         if test not in passed
     ]
     return missing if equations else ["the book has no numbered equation; is this the right folder?"]
+
+
+def directives(root: Path, *names: str) -> list[tuple[str, str]]:
+    """(place, arguments) of every directive of these names in the book."""
+    found = []
+    for chapter in sorted((root / "book" / "src").rglob("*.md")):
+
+        def note(match, line, text, chapter=chapter):
+            if match["name"] in names:
+                found.append((f"{chapter.relative_to(root).as_posix()}:{line}", book.part(match, "args", text).strip()))
+            return ""
+
+        book.directives(chapter.read_text(encoding="utf-8"), note)
+    return found
+
+
+def figure_problems(root: Path, figures: Path) -> tuple[int, list[str]]:
+    """(figures checked, what is wrong with where they come from)."""
+    made, used = sources.figure_sources(root), directives(root, "figure", "slider")
+    missing = [
+        f"{place}: no cell of a notebook saves the figure {args.split()[0]}, so nothing says how it is made"
+        for place, args in used
+        if args.split()[0] not in made
+    ]
+    return len(used), missing + sources.cell_problems(root) + sources.image_problems(root, figures)
+
+
+def check_problems(root: Path) -> tuple[int, list[str]]:
+    """(check lines that the book quotes, what is wrong with them)."""
+    quoted, wrong = directives(root, "check"), []
+    for place, args in quoted:
+        notebook, _, rest = args.partition(" ")
+        try:
+            sources.check_value(root, notebook, rest.partition('"')[2].partition('"')[0])
+        except ValueError as error:
+            wrong.append(f"{place}: {error}")
+    return len(quoted), wrong
 
 
 def library(command: list[str]) -> int:
@@ -101,8 +152,19 @@ def check() -> int:
             print(f"{file.relative_to(ROOT)} is missing; run the stages library, scripts and kernel first")
             return 1
         passed |= read(file.read_text(encoding="utf-8"))
-    wrong = problems(ROOT, passed)
-    print("\n".join(wrong) or f"{len(named_by_equations(ROOT))} tests named by equations ran and passed")
+    equations = named_by_equations(ROOT)
+    figures, wrong_figures = figure_problems(ROOT, ROOT / "figures")
+    quoted, wrong_checks = check_problems(ROOT)
+    in_notebooks, wrong_in_notebooks = prose.notebook_problems(ROOT)
+    in_chapters, wrong_in_chapters = prose.chapter_problems(ROOT)
+    wrong = problems(ROOT, passed) + wrong_figures + wrong_checks + wrong_in_notebooks + wrong_in_chapters
+    print(
+        "\n".join(wrong)
+        or f"{len(equations)} tests named by {len({label for _, label, _ in equations})} equations and "
+        f"{len(named_by_errata(ROOT))} named by errata ran and passed; "
+        f"{figures} figures of the book are made by named cells; {in_notebooks} numbers in the prose of notebooks, "
+        f"{in_chapters} in that of chapters and {quoted} quoted checks are what code shows"
+    )
     return bool(wrong)
 
 

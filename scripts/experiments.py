@@ -176,6 +176,21 @@ def lp_growth():
     study("lp-growth")
 
 
+def together_head():
+    """Features trained against strangers under a head trained for its rate, ten seeds; Adult in LASTLAYER_DATA (5 minutes)."""
+    study("together-head", "--threads", "2", *parts())
+
+
+def together_ranking():
+    """An AUC loss against a rival, ten seeds; LASTLAYER_DATA must hold Adult (5 minutes)."""
+    study("together-ranking", "--threads", "2", *parts())
+
+
+def together_reader():
+    """A head trained for its rate, read by a tree, ten seeds; LASTLAYER_DATA must hold Adult (5 minutes)."""
+    study("together-reader", "--threads", "2", *parts())
+
+
 ROWS = {
     "kernel-uncured": kernel_uncured,
     "measures": measures,
@@ -199,6 +214,9 @@ ROWS = {
     "intersection-share": intersection_share,
     "intersection-variants": intersection_variants,
     "intersection-animals": intersection_animals,
+    "together-head": together_head,
+    "together-ranking": together_ranking,
+    "together-reader": together_reader,
 }
 
 

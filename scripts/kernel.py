@@ -141,9 +141,9 @@ def dependency(flavour):
     return f"lastlayer = {{ path = {json.dumps(str(path))}{listed} }}"
 
 
-def sources():
-    yield from (ROOT / name for name in ("Cargo.toml", "Cargo.lock", "build.rs"))
-    yield from sorted(ROOT.glob("src/**/*.rs"))
+def sources(root=ROOT):
+    yield from (root / name for name in ("Cargo.toml", "Cargo.lock", "build.rs"))
+    yield from sorted(root.glob("src/**/*.rs"))
 
 
 def stamp(flavour, rustc):

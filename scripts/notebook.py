@@ -1,6 +1,6 @@
 """Runs notebooks in the real kernel, cell by cell, and says what is wrong with them.
 
-`notebook.py test [NAME…]`    short settings; fails on errors, stderr, changed check lines, slow cells
+`notebook.py test [NAME…]`    short settings; fails on errors, stderr, changed check lines, slow cells, wrong solutions
 `notebook.py figures [NAME…]` full length; executed copies go to target/notebooks
 `notebook.py update [NAME…]`  full length; writes the outputs back into notebooks/
 """
@@ -18,9 +18,11 @@ from pathlib import Path
 import nbformat
 from jupyter_client import KernelManager
 
-ROOT = Path(__file__).resolve().parent.parent
-NOTEBOOKS = ROOT / "notebooks"
+import exercises
+from exercises import NOTEBOOKS, ROOT, checks
+
 TEST_OUTPUT = ROOT / "target" / "test-output"  # what notebooks save under test; figures/ is left alone
+EXECUTED = ROOT / "target" / "notebooks"  # copies with the outputs of the last run at full length
 
 COMPILE_BUDGET = 4.0  # seconds a cell may take to compile; a shared machine gets five times that
 COMPILE_SLACK = 5
@@ -28,7 +30,8 @@ RUN_BUDGET = {"test": 60.0, "figures": 150.0}  # seconds of run time for a whole
 CELL_TIMEOUT = 600.0  # nothing ever takes that long
 LATE = 0.2  # seconds of silence after which a cell has said all; what comes still later is filed under it too
 
-CHECK = re.compile(r"^check (?P<name>[^=]+) = (?P<value>.*) \(tolerance (?P<tolerance>\S+)\): (?P<verdict>.*)$")
+# A value as the compiler prints it, which is what the kernel falls back to when a cell ends in an expression that moves.
+RAW = re.compile(r"\(\)|[A-Z]\w* \{ ")
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|inf|NaN)")
 
 
@@ -41,6 +44,7 @@ class Cell:
     compile_seconds: float
     run_seconds: float
     tags: list = field(default_factory=list)
+    solved: "Cell | None" = None  # what the solution of this exercise did
 
     def text(self, name=None):
         """All that a reader can read: streams and plain text."""
@@ -140,8 +144,10 @@ class Kernel:
         self.stop()
 
 
-def run(notebook, flavour="lastlayer", cwd=NOTEBOOKS, env=None):
-    """Executes the code cells of a notebook in a clean kernel; its outputs are replaced."""
+def run(notebook, flavour="lastlayer", cwd=NOTEBOOKS, env=None, solutions=None):
+    """Executes the code cells of a notebook in a clean kernel; its outputs are replaced.
+
+    With solutions, by id, each runs right after its exercise, and leaves no trace in the notebook."""
     cells = []
     with Kernel(flavour, cwd, env) as kernel:
         count = 0
@@ -152,6 +158,8 @@ def run(notebook, flavour="lastlayer", cwd=NOTEBOOKS, env=None):
             cell.outputs, compile_seconds, run_seconds = kernel.execute(cell.source)
             cell.execution_count = count
             cells.append(Cell(index, cell.outputs, compile_seconds, run_seconds, cell.metadata.get("tags", [])))
+            if solution := (solutions or {}).get(cell.get("id")):
+                cells[-1].solved = Cell(index, *kernel.execute(solution.code))
         kernel.drain()
         start = kernel.start_seconds
     for cell in filter(lambda c: c.cell_type == "code", notebook.cells):
@@ -165,11 +173,6 @@ def run(notebook, flavour="lastlayer", cwd=NOTEBOOKS, env=None):
 # What can be wrong
 
 
-def checks(text):
-    """The check lines of a text, by name, in order."""
-    return {m["name"]: m for m in filter(None, map(CHECK.match, text.splitlines()))}
-
-
 def differs(old, new):
     """Whether two check lines disagree beyond the tolerance they state."""
     tolerance = float(old["tolerance"])
@@ -177,6 +180,12 @@ def differs(old, new):
     if old["tolerance"] != new["tolerance"] or len(before) != len(after):
         return True
     return any(not abs(float(a) - float(b)) <= tolerance * max(1.0, abs(float(b))) for a, b in zip(after, before))
+
+
+def shown(cell):
+    """The plain text of every rich output of a cell."""
+    rich = (output for output in cell.outputs if output.output_type in ("execute_result", "display_data"))
+    return [output.data.get("text/plain", "") for output in rich]
 
 
 def cell_problems(cell):
@@ -191,6 +200,8 @@ def cell_problems(cell):
     problems = [f"{place}: error: {o.evalue}" for o in failed]
     if stderr:
         problems.append(f"{place}: it wrote to stderr: {stderr.splitlines()[0]}")
+    if raw := next((text for text in shown(cell) if RAW.match(text)), None):
+        problems.append(f"{place}: it shows {raw[:40]!r}, not a picture or a table; end the cell with the name of a variable")
     for name, line in checks(cell.text()).items():
         if line["verdict"].startswith("WRONG") and "exercise" not in cell.tags:
             problems.append(f"{place}: {line[0]}")
@@ -199,6 +210,15 @@ def cell_problems(cell):
             f"{place}: {cell.compile_seconds:.1f} s to compile, over {COMPILE_SLACK} times the budget of {COMPILE_BUDGET} s"
         )
     return problems
+
+
+def solution_problems(cell, name):
+    """What is wrong with the solution that ran after an exercise: it must solve every check of it."""
+    if cell.solved is None:
+        return []
+    missing = checks(cell.text()).keys() - checks(cell.solved.text()).keys()
+    problems = cell_problems(cell.solved) + [f"it printed no check line of {check!r}" for check in sorted(missing)]
+    return [f"solution of {name}, {problem}" for problem in problems]
 
 
 def compare(old_cells, new_cells):
@@ -244,20 +264,24 @@ def median(values):
     return values[len(values) // 2] if values else 0.0
 
 
-def process(path, mode):
-    """Runs one notebook in a mode; returns its problems."""
+def process(path, mode, out=None):
+    """Runs one notebook in a mode; returns its problems. It saves below `out`, if that is given."""
     notebook = nbformat.read(path, as_version=4)
     committed = committed_cells(notebook)
-    env = {"LASTLAYER_QUICK": "1", "LASTLAYER_OUT": str(TEST_OUTPUT)} if mode == "test" else {}
-    cells, start = run(notebook, env=env)
+    out = TEST_OUTPUT if mode == "test" else out
+    env = {"LASTLAYER_OUT": str(out)} if out else {}
+    if mode == "test":
+        env["LASTLAYER_QUICK"] = "1"
+    solutions, unmatched = exercises.solutions(notebook, path.stem) if mode == "test" else ({}, [])
+    cells, start = run(notebook, env=env, solutions=solutions)
     budget = RUN_BUDGET["test" if mode == "test" else "figures"]
     problems = run_problems(cells, budget)
     if mode == "test":
-        problems += compare(committed, cells)
-    executed = ROOT / "target" / "notebooks" / path.name
-    executed.parent.mkdir(parents=True, exist_ok=True)
+        problems += compare(committed, cells) + unmatched
+        problems += [p for cell in cells for p in solution_problems(cell, notebook.cells[cell.index].get("id"))]
     if mode != "test":
-        nbformat.write(notebook, executed)
+        EXECUTED.mkdir(parents=True, exist_ok=True)
+        nbformat.write(notebook, EXECUTED / path.name)
     if mode == "update" and not problems:
         nbformat.write(notebook, path)
     compile_times = [c.compile_seconds for c in cells]

@@ -22,13 +22,14 @@ from kernel import ROOT, cache_dir, stop
 MDBOOK = ("mdbook", "0.5.4", ["--no-default-features", "--features", "search"])
 MDBOOK_KATEX = ("mdbook-katex", "0.10.0", [])
 EVCXR = ("evcxr_jupyter", kernel.EVCXR_VERSION, [])
+LATEX = ("texlive-latex-base", "texlive-latex-recommended")  # Debian's packages
 
 # What each command needs, in the order it is installed.
 NEEDS = {
     "lab": ["python", "kernel", "export"],
     "figures": ["python", "kernel", "export"],
     "book": ["python", "book", "browser"],
-    "test": ["python", "kernel", "export", "book", "browser"],
+    "test": ["python", "kernel", "export", "book", "browser", "latex"],
     "bench": ["python", "kernel", "peers"],
 }
 
@@ -160,6 +161,19 @@ def install_browser():
         stop("the tests of the book need Chromium or Chrome on the PATH; install the package chromium")
 
 
+def install_latex():
+    """For the test that compiles the pack of figures, which is skipped where there is no LaTeX."""
+    if shutil.which("pdflatex"):
+        return
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        say("installing LaTeX for the test of the figures (about 1 minute)")
+        quiet = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+        for step in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", *LATEX]):
+            subprocess.run(["apt-get", *step], env=quiet, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if not shutil.which("pdflatex"):
+        say(f"THERE IS NO LATEX: figures.tex will not be compiled by the tests; install {' and '.join(LATEX)}")
+
+
 def install_peers():
     install_python(ROOT / "benches" / "requirements.txt", "2 minutes")
 
@@ -170,6 +184,7 @@ INSTALL = {
     "export": install_export,
     "book": install_book,
     "browser": install_browser,
+    "latex": install_latex,
     "peers": install_peers,
 }
 

@@ -33,6 +33,7 @@ STAGES = {
     "kernel": ([*PYTEST, f"--junitxml={REPORTS['kernel']}", "tests/kernel"], {}),
     "evidence": ([*EVIDENCE, "check"], {}),
     "notebooks": ([sys.executable, "scripts/notebook.py", "test"], {}),
+    "pack": ([sys.executable, "scripts/pack.py", str(TEST_OUTPUT / "figures")], {}),
     "book": ([sys.executable, "scripts/book.py", "build"], {"LASTLAYER_FIGURES": str(TEST_OUTPUT / "figures")}),
     "pages": ([sys.executable, "scripts/book.py", "check"], {}),
 }

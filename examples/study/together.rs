@@ -201,7 +201,8 @@ pub fn head(words: &[String]) -> Result<Option<Record>> {
         let [plain, foca] = ["plain", "foca"].map(|name| [("set", set), ("backbone", name)]);
         let larger = [("set", set), ("backbone", "foca_100")];
         for (name, settings) in [("plain", &plain), ("foca", &foca), ("foca_100", &larger)] {
-            record = record.result(&format!("{set}_{name}_spread"), mean(&results(&records, settings, "spread")));
+            record =
+                record.result(&format!("{set}_{name}_spread"), mean(&results(&records, settings, "spread")));
         }
         let of = |settings: &[(&str, &str)]| results(&records, settings, "all_logistic_fnr");
         let cost = paired(of(&larger), of(&plain), 0.95)?.difference;

@@ -7,14 +7,14 @@ use lastlayer::distribution::fair_coin_two_sided;
 /// Worst partner (0 for none), accuracy alone, with that partner, and against it.
 type Row = (usize, f64, f64, f64);
 
-/// Validation images of celebA, test images of DukeMTMC.
+/// Validation images of CelebA, test images of DukeMTMC.
 pub const CELEBA: f64 = 19_867.0;
 const DUKE: f64 = 17_661.0;
 
 /// Half a unit of the last printed digit, and room for rounding.
 const PRINTED: f64 = 0.005 + 1e-9;
 
-/// Table 3: celebA, one row for each of the 40 attributes.
+/// Table 3: CelebA, one row for each of the 40 attributes.
 #[rustfmt::skip]
 pub const TABLE_3: [Row; 40] = [
     (7, 94.47, 93.97, 94.71),
@@ -328,7 +328,7 @@ fn the_example_of_the_appendix_needs_three_trainings_for_six_accuracies() {
 
 #[test]
 fn all_attributes_together_are_ahead_of_single_tasks_on_both_sets() {
-    // Table 1 on celebA, Section 4.3 on DukeMTMC: multi-task with all attributes, single task, in hundredths.
+    // Table 1 on CelebA, Section 4.3 on DukeMTMC: multi-task with all attributes, single task, in hundredths.
     for (together, alone, lead) in [(9234, 9233, 1), (9121, 9119, 2)] {
         assert_eq!(together - alone, lead);
     }

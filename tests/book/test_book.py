@@ -26,6 +26,9 @@ def layout(tmp_path):
     (tmp_path / "data" / "records" / "run.json").write_text(json.dumps(record))
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "curve.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>')
+    draws = {"cell_type": "code", "id": "curve", "metadata": {}, "source": 'figure.save("curve")?', "outputs": []}
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks" / "draws.ipynb").write_text(json.dumps({"nbformat": 4, "cells": [draws]}))
     return book.Layout.of(tmp_path, {"HOME": str(tmp_path)})
 
 
@@ -53,7 +56,7 @@ EQ = "{{#eq half test=tests/sums.rs::halves_add_up}}\n\\frac12\n{{#endeq}}\n"
 def test_an_equation_is_numbered_anchored_and_names_its_test(layout):
     (text,) = expand(layout, "Text.\n\n" + EQ)
     assert 'id="eq-half"' in text and "(1.1)" in text and "$$\n\\frac12\n$$" in text
-    assert "checked by <code>tests/sums.rs::<wbr>halves_<wbr>add_<wbr>up</code>" in text
+    assert "<dt>test</dt><dd><code>tests/<wbr>sums.rs::<wbr>halves_<wbr>add_<wbr>up</code></dd>" in text
 
 
 def test_references_link_within_and_across_chapters(layout):
@@ -62,13 +65,18 @@ def test_references_link_within_and_across_chapters(layout):
     assert "See [(1.1), Chapter 1](1.md#eq-half)." in two
 
 
+def test_a_reference_below_a_heading_with_the_title_of_its_chapter_has_the_number_alone(layout):
+    _, hints = expand(layout, EQ, "### Chapter 1\n\nSee {{#ref half}}.\n\n### Notebook\n\nAnd {{#ref half}}.")
+    assert "See [(1.1)](1.md#eq-half)." in hints
+    assert "And [(1.1), Chapter 1](1.md#eq-half)." in hints
+
+
 def test_values_come_from_records_and_take_a_format(layout):
     (text,) = expand(layout, "{{#value run results.loss .2f}} {{#value run results.list}} {{#value run results.list.1}} {{#value run results.word}}")
     assert text == "0.12 [10, 24] 24 a\\_b"
 
 
 def test_tagged_cells_of_a_notebook_are_quoted(layout):
-    (layout.root / "notebooks").mkdir()
     cells = [code("let x = 1;"), code("hidden"), code("x")]
     cells[0]["metadata"] = cells[2]["metadata"] = {"tags": ["shown"]}
     (layout.root / "notebooks" / "tour.ipynb").write_text(json.dumps(notebook(*cells)))
@@ -76,6 +84,13 @@ def test_tagged_cells_of_a_notebook_are_quoted(layout):
     assert text.count("```rust") == 2 and "let x = 1;" in text and "hidden" not in text
     assert "no code cell with the tag gone" in problems(layout, "{{#cells tour gone}}")
     assert "no notebook notebooks/gone.ipynb" in problems(layout, "{{#cells gone shown}}")
+
+
+def test_a_cell_can_be_quoted_by_its_id(layout):
+    (layout.root / "notebooks").mkdir(exist_ok=True)
+    (layout.root / "notebooks" / "tour.ipynb").write_text(json.dumps(notebook({**code("let x = 1;"), "id": "first"}, code("hidden"))))
+    (text,) = expand(layout, "{{#cells tour first}}")
+    assert text == "```rust,noplayground\nlet x = 1;\n```\n"
 
 
 def test_a_figure_is_numbered_and_can_be_referred_to(layout):
@@ -101,6 +116,49 @@ def test_drafts_count_so_that_numbers_stay(layout):
         ("Nested", "2.1"),
         ("Next", "3"),
     ]
+
+
+# ---- errata
+
+ERRATUM = '{{#erratum rate-tie "Ties" test=tests/sums.rs::halves_add_up}}\n\n**Printed:** a.\n\n**Right:** b, {{#ref half}}.\n\n**Why:** c.\n\n{{#enderratum}}\n'
+
+
+def test_an_erratum_is_numbered_in_its_section_and_names_its_test(layout):
+    text = "# E\n\n" + EQ + "\n## The rate paper\n\n" + ERRATUM + "\n" + ERRATUM.replace("rate-tie", "rate-sign").replace("Ties", "Sign")
+    text += "\n## The LP paper\n\n" + ERRATUM.replace("rate-tie", "lp-sign") + "\nSee {{#ref erratum:rate-sign}}.\n"
+    found = book.expand(chapters(text), layout)
+    page = found.texts["part/1.md"]
+    assert '<section class="erratum" id="erratum-rate-tie">' in page and ">1.</a> Ties" in page and ">2.</a> Sign" in page
+    assert f"<strong>Test:</strong> <code>{book.crossref.breakable('tests/sums.rs::halves_add_up')}</code>" in page
+    assert "[erratum 2 of the rate paper](#erratum-rate-sign)" in page and "**Right:** b, [(1.1)](#eq-half)." in page
+    assert found.errata == {label: ["tests/sums.rs::halves_add_up"] for label in ("rate-tie", "rate-sign", "lp-sign")}
+    assert page.count('class="erratum-title"><a href="#erratum-lp-sign">1.</a>') == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (ERRATUM.replace("halves_add_up", "gone"), "part/1.md:7: erratum `rate-tie`: tests/sums.rs has no test function `gone`"),
+        (ERRATUM.replace(" test=tests/sums.rs::halves_add_up", ""), "names no test"),
+        (ERRATUM.replace("**Why:** c.", "c."), "needs the parts"),
+        (ERRATUM.replace("Printed", "Why2").replace("Why:", "Printed:"), "needs the parts"),
+        (ERRATUM.replace("{{#enderratum}}", ""), "never closed"),
+        (ERRATUM + ERRATUM, "`erratum:rate-tie` is already defined"),
+        ("{{#enderratum}}\n", "stands alone"),
+        (ERRATUM.replace('"Ties"', "Ties"), "write {{#erratum"),
+        (ERRATUM.replace("c.\n\n", "c.\n"), "a blank line is missing"),
+        ("{{#ref erratum:none}}", "`erratum:none` to refer to"),
+    ],
+)
+def test_an_erratum_that_lacks_something_fails(layout, text, sentence):
+    assert sentence in problems(layout, "# E\n\n" + EQ + "\n" + text)
+
+
+def test_every_erratum_of_the_book_has_its_parts_and_a_test_that_runs():
+    text = (ROOT / "book" / "src" / "errata.md").read_text(encoding="utf-8")
+    _, found, wrong = book.errata.expand(text, str)
+    assert wrong == [] and len({erratum.section for erratum in found}) == 5
+    assert [book.problem_with_test(ROOT, test) for erratum in found for test in erratum.tests if book.problem_with_test(ROOT, test)] == []
 
 
 # ---- planted mistakes in chapters
@@ -137,7 +195,7 @@ def test_an_equation_whose_test_does_not_run_fails(layout, test, sentence):
 
 
 def test_a_python_test_is_accepted(layout):
-    assert "checked by <code>tests/" in expand(layout, "{{#eq half test=tests/test_sums.py::test_sums}}\nx\n{{#endeq}}")[0]
+    assert "<dt>test</dt><dd><code>tests/" in expand(layout, "{{#eq half test=tests/test_sums.py::test_sums}}\nx\n{{#endeq}}")[0]
 
 
 def test_a_missing_record_or_key_fails(layout):

@@ -54,3 +54,12 @@ def test_checks_are_read_from_rich_outputs_too():
 def test_a_slow_compile_fails_at_five_times_the_budget():
     assert notebook.cell_problems(cell("x", compile_seconds=19.0)) == []
     assert "to compile" in notebook.cell_problems(cell("x", compile_seconds=21.0))[0]
+
+
+@pytest.mark.parametrize("text", ["()", "Figure { chart: Curves([]) }", "Table { columns: [] }"])
+def test_a_value_as_the_compiler_prints_it_is_a_problem(text):
+    raw = nbformat.v4.new_output("execute_result", data={"text/plain": text})
+    (problem,) = notebook.cell_problems(notebook.Cell(3, [raw], 0.0, 0.0))
+    assert "end the cell with the name of a variable" in problem
+    fine = nbformat.v4.new_output("execute_result", data={"text/plain": "Curves of y over x: one (2 points)."})
+    assert notebook.cell_problems(notebook.Cell(3, [fine], 0.0, 0.0)) == []

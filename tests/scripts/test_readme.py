@@ -2,26 +2,19 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+import sources  # noqa: E402
+
 README = (ROOT / "README.md").read_text()
 
 
-def svg_outputs(name):
-    cells = json.loads((ROOT / "notebooks" / name).read_text())["cells"]
-    for cell in cells:
-        for output in cell.get("outputs", []):
-            if "image/svg+xml" in output.get("data", {}):
-                yield "".join(output["data"]["image/svg+xml"]).strip()
-
-
-def test_every_image_of_the_readme_is_an_output_of_a_notebook():
-    images = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README)
-    assert images
-    shown = {svg for path in (ROOT / "notebooks").glob("*.ipynb") for svg in svg_outputs(path.name)}
-    for image in images:
-        assert (ROOT / image).read_text().strip() in shown, f"{image} is not what the notebooks show; save it again"
+def test_every_image_of_the_readme_is_a_figure_that_a_named_cell_makes():
+    assert sources.IMAGE.findall(README)
+    assert sources.image_problems(ROOT, ROOT / "figures") == []
 
 
 def test_every_command_of_the_readme_exists():
