@@ -180,8 +180,20 @@ fn symbol(c: char) -> Option<String> {
 /// mathematics. Other letters stay as they are: LaTeX takes them as UTF-8.
 pub(crate) fn escape(text: &str) -> String {
     let mut line = Line::default();
-    text.chars().for_each(|c| line.character(c));
+    tied(text).chars().for_each(|c| line.character(c));
     line.finish()
+}
+
+/// The text with spaces that do not break where no line may end: before `%`, and inside a number such as `4 000`.
+fn tied(text: &str) -> String {
+    let after = text.chars().skip(1).map(Some).chain([None]);
+    let before = [None].into_iter().chain(text.chars().map(Some));
+    let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+    let each = text.chars().zip(before.zip(after)).map(|(c, (before, after))| {
+        let kept = c == ' ' && (after == Some('%') || (digit(before) && digit(after)));
+        if kept { '\u{a0}' } else { c }
+    });
+    each.collect()
 }
 
 /// A printed number, or several with words between: true minus signs, and powers of ten for exponents.
@@ -299,6 +311,7 @@ const NAME: f64 = 5.0;
 
 /// The name of a column in lines as wide as the cells below it, or as its longest word.
 fn in_lines(name: &str, room: f64) -> Vec<String> {
+    let name = tied(name);
     let room = name.split(' ').map(width).fold(room.max(NAME), f64::max);
     let mut lines: Vec<String> = Vec::new();
     for word in name.split(' ') {

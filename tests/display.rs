@@ -82,6 +82,7 @@ displayed!(
     metrics::Confusion,
     metrics::Estimate,
     metrics::Factorial,
+    metrics::Factorial,
     metrics::McNemar,
     metrics::PrecisionRecall,
     metrics::Roc,

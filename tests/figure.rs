@@ -762,7 +762,7 @@ fn latex_has_the_pdf_at_its_true_size_and_a_caption_with_the_seed() {
     assert_eq!(
         small().size(Size::Column).seed(Seed::new(7)).caption("50 % of θ₁ ≤ 1").latex("rate-1"),
         "\\begin{figure}\n  \\centering\n  \\includegraphics{rate-1.pdf}\n  \
-         \\caption{50 \\% of $\\theta_{1}$ $\\le$ 1. Seed 7.}\n  \\label{fig:rate-1}\n\\end{figure}\n"
+         \\caption{50~\\% of $\\theta_{1}$ $\\le$ 1. Seed 7.}\n  \\label{fig:rate-1}\n\\end{figure}\n"
     );
     let wide = small().size(Size::TwoColumn).seed(Seed::new(7)).caption("Mean of seeds 1 to 5.").latex("w");
     assert!(wide.contains("\\begin{figure*}") && wide.contains("\\caption{Mean of seeds 1 to 5.}"), "{wide}");

@@ -44,8 +44,8 @@ fn latex_is_booktabs_and_escapes_commands() {
     let text = sample().latex();
     assert!(text.contains("\\begin{tabular}{@{}lrr@{}}") && text.contains("\\toprule"), "{text}");
     assert!(text.contains("ours \\& $<$theirs$>$ & 0.1235 $\\pm$ 0.0067 & 10 \\\\"), "{text}");
-    assert!(text.contains("FNR at 5 \\%"));
-    let caption = text.find("\\caption{Mean and 95 \\% interval over 5 seeds}").unwrap();
+    assert!(text.contains("FNR at 5~\\%"));
+    let caption = text.find("\\caption{Mean and 95~\\% interval over 5 seeds}").unwrap();
     assert!(caption < text.find("\\begin{tabular}").unwrap(), "a table has its caption above it");
     assert!(!text.contains("\\label"));
 }
@@ -59,7 +59,8 @@ fn latex_of(cell: impl Into<Cell>) -> String {
 
 #[test]
 fn latex_escapes_what_it_would_read_as_a_command() {
-    assert_eq!(latex_of("50 % of a_b & c#d {e} $"), "50 \\% of a\\_b \\& c\\#d \\{e\\} \\$");
+    assert_eq!(latex_of("50 % of a_b & c#d {e} $"), "50~\\% of a\\_b \\& c\\#d \\{e\\} \\$");
+    assert_eq!(latex_of("4 000 images, k 10 of 20"), "4~000 images, k 10 of 20");
     assert_eq!(latex_of("a\\b~c^d\ne"), "a\\textbackslash{}b\\textasciitilde{}c\\textasciicircum{}d e");
     assert_eq!(latex_of("[1, 2]"), "{}[1, 2]");
     assert_eq!(latex_of("5\u{a0}% – “so”"), "5~\\% -- ``so''");

@@ -319,7 +319,7 @@ fn readers_that_rarely_disagree_have_rates_that_are_close() {
 #[test]
 fn an_interaction_is_root_two_wider_than_a_gain() {
     // Rows of a Hadamard matrix: four errors of equal size, no two of them correlated over eight seeds.
-    let sign = |row: u32, seed: u32| if (row & seed).count_ones() % 2 == 0 { 1.0 } else { -1.0 };
+    let sign = |row: u32, seed: u32| if (row & seed).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
     let error = |row: u32| (0..8).map(|seed| sign(row, seed)).collect::<Vec<f64>>();
     let found = factorial(error(1), error(2), error(4), error(7), 0.95).unwrap();
     let width = |estimate: Estimate| estimate.high - estimate.low;

@@ -55,7 +55,7 @@ pub enum Over {
     /// The samples of the batch.
     #[default]
     Batch,
-    /// The samples of the whole set, as the paper prints it: hundreds of times less.
+    /// The samples of the whole set, as the paper prints it: as many times less as there are batches.
     Set,
 }
 

@@ -509,7 +509,7 @@ impl RateTraining {
         Ok(if adjoint.fold { step.report("folds", 1.0) } else { step })
     }
 
-    /// f + Σ penalty(g_k) at constant thresholds, and its derivative in the scores.
+    /// f at constant thresholds, and the derivative of f + Σ penalty(g_k) in the scores.
     fn penalised(
         &self,
         penalty: Penalty,

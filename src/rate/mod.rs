@@ -13,9 +13,9 @@
 //! | `game.rs` | [`Game`]: the multiplier player of a Lagrangian game |
 //! | `method.rs`, `policy.rs` | [`RateTraining`]: every method of the paper, through one trainer |
 //!
-//! Paper: Chen, Kumar, Liu and Amid, *Fast implicit constrained optimization of non-decomposable objectives*; the
-//! original method is that of Kumar, Narasimhan and Cotter (2021). Names: the paper's λ is `t`, its τ `sharpness`, its
-//! β `target`. Host: scores and labels, in f64; every gradient passes through tensors on the scores' device.
+//! Paper: Chen, Kumar, Liu and Amid, *Fast implicit constrained optimization of non-decomposable objectives for deep
+//! networks* (2022); the original method is that of Kumar, Narasimhan and Cotter (2021). Names: the paper's λ is `t`, its
+//! τ `sharpness`, its β `target`, its η the weight of a [`Penalty`], its θ₋L and θ_L `bottom` and `last`. Host: scores and labels, in f64; every gradient passes through tensors on the scores' device.
 //!
 //! ```
 //! use lastlayer::prelude::*;
