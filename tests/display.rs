@@ -82,7 +82,6 @@ displayed!(
     metrics::Confusion,
     metrics::Estimate,
     metrics::Factorial,
-    metrics::Factorial,
     metrics::McNemar,
     metrics::PrecisionRecall,
     metrics::Roc,
