@@ -104,8 +104,8 @@ pub fn soft_cross_entropy(s: &Tensor, p: &Tensor) -> Result<Tensor> {
 
 /// One in the column of each label, zero elsewhere, on the labels' device.
 ///
-/// Shapes: `y` (n) of an integer dtype → (n, classes). Host: the largest label. Fails: `Shape`, or `Config` for labels that
-/// are no integers or no classes. Checked by `tests/loss.rs`.
+/// Shapes: `y` (n) of an integer dtype → (n, classes). Host: the largest label. Fails: `Shape`, or `Config` for labels
+/// that are no integers or no classes. Checked by `tests/loss.rs`.
 ///
 /// ```
 /// use lastlayer::prelude::*;
