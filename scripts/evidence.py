@@ -24,7 +24,8 @@ REPORTS = {stage: ROOT / "target" / f"evidence-{stage}.xml" for stage in ("scrip
 
 RUNNING = re.compile(r"^\s*Running (?:unittests )?(?P<file>\S+) \(")
 DOC = re.compile(r"^\s*Doc-tests ")
-TEST = re.compile(r"^test (?P<name>\S+)(?: - should panic)? \.\.\. (?P<verdict>\w+)")
+# What follows the name says that a test should panic, or where the example of a document stands.
+TEST = re.compile(r"^test (?P<name>\S+)(?: - .+)? \.\.\. (?P<verdict>\w+)")
 
 
 def reference(file: str, name: str) -> str:

@@ -128,7 +128,7 @@ def caption_problems(found: list[Section], folder: Path) -> list[str]:
                 continue
             text = file.read_text(encoding="utf-8")
             caption = re.search(r"\\caption\{(.*)\}", text)
-            if not caption:
+            if not caption or len(caption[1].split()) < 3:  # a seed alone says nothing
                 problems.append(f"{place} has no caption; give it one in the notebook")
             elif has_intervals(file, text) and not re.search(r"interval|standard|shaded", caption[1] + panel_captions(file)):
                 problems.append(f"{place} shows intervals, and its caption does not say what they are: {caption[1]}")

@@ -25,9 +25,11 @@ DATA = ROOT / "target" / "data"  # notebooks read ../data, wherever they are
 
 
 def made_of(path: Path) -> str:
-    """Changes with all that a teacher's notebook is made of."""
-    files = [path, exercises.SOLUTIONS / f"{path.stem}.rs"]
-    return digest([inputs(path, library(ROOT), ROOT).encode(), *contents(files)])
+    """Changes with all that a teacher's notebook is made of; outputs of the given notebook are not in it."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    written = json.dumps([[cell.get("id"), cell["source"], cell["metadata"]] for cell in cells])
+    solved = contents([exercises.SOLUTIONS / f"{path.stem}.rs"])
+    return digest([inputs(path, library(ROOT), ROOT).encode(), written.encode(), *solved])
 
 
 def is_made_of(path: Path, digest: str) -> bool:

@@ -40,7 +40,8 @@ check("exercise 3", mine, squares - strength * product, 1e-9)?;
 // must be four times as large to cost the same. A penalty is a number in units of the features: who changes their
 // scale and keeps it has changed the head.
 let mine = 2f64.powi(2) * 0.5;
-let rows = Features::of(&plain, &alike.test.subset(&(0..200).collect::<Vec<_>>())?)?;
+let z = SEED.named("rows").normal_tensor((200, 4), (0.0, 1.0), DType::F64, &device)?;
+let rows = Features::new(&z, &(0..200u32).map(|i| i % 2).collect::<Vec<_>>(), 2)?;
 let twice = Features { z: &rows.z * 2.0, ..rows.clone() };
 let before = WeakFit::RidgeSum(0.5).fit(&rows)?.head.scores(&rows.z)?;
 let after = WeakFit::RidgeSum(mine).fit(&twice)?.head.scores(&twice.z)?;

@@ -128,6 +128,8 @@ def test_captions_must_be_there_and_say_what_intervals_are(project):
     assert "tour-b" in problems[0] and "intervals" in problems[0]
     assert "figure tour-a" in problems[1] and "no caption" in problems[1]
     assert "table tour-b" in problems[2] and "intervals" in problems[2]
+    figure("tour-a", caption="Seed 7.")
+    assert "no caption" in pack.write(folder, root)[1]
     table("tour-b", cell="0.1 [$-$0.1, 0.3]")
     assert "table tour-b" in pack.write(folder, root)[2]
     table("tour-b", cell="[1, 2, 3]", caption="Lists are no intervals")

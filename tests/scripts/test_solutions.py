@@ -86,6 +86,20 @@ def test_nothing_is_done_twice_but_a_failure_and_a_change_are(project):
     assert len(runs) == 3
 
 
+def test_other_outputs_are_no_change_and_other_words_are(project):
+    folder, process, runs = project
+    process(RIGHT)
+    book = nbformat.read(folder / "demo.ipynb", as_version=4)
+    book.cells[1].outputs = stream(WRONG)
+    nbformat.write(book, folder / "demo.ipynb")
+    process(RIGHT)
+    assert len(runs) == 1
+    book.cells[0].source = "another"
+    nbformat.write(book, folder / "demo.ipynb")
+    process(RIGHT)
+    assert len(runs) == 2
+
+
 def test_what_cells_save_stays_out_of_the_figures(project):
     folder, process, runs = project
     process(RIGHT)
