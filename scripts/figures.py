@@ -31,6 +31,7 @@ from kernel import ROOT
 
 FIGURES = ROOT / "figures"
 STAMPS = ROOT / "target" / "figures"  # for each notebook, what its figures were made from, and which they are
+EXPORTS = (".pdf", ".png")  # made from the SVG of a figure, not always with the same bytes
 RECORD = re.compile(r"records/([\w-]+\.json)")
 
 
@@ -75,10 +76,23 @@ def inputs(path: Path, library: str, root: Path) -> str:
 # What a notebook wrote
 
 
+def fingerprint(path: Path) -> str:
+    """Changes with what a file says. How long a run took, and at which revision, is no part of it: a notebook that
+    `make notebooks` has run meanwhile has the same figures."""
+    content = path.read_bytes()
+    if path.suffix == ".json":
+        with contextlib.suppress(ValueError, AttributeError, TypeError):
+            record = json.loads(content)
+            record.pop("seconds", None)
+            record.get("provenance", {}).pop("revision", None)
+            content = json.dumps(record, sort_keys=True).encode()
+    return digest([content])
+
+
 def files_in(folder: Path) -> dict[str, str]:
-    """Name below the folder -> digest of every file there."""
+    """Name below the folder -> fingerprint of every file there."""
     found = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {str(path.relative_to(folder)): digest([path.read_bytes()]) for path in found}
+    return {str(path.relative_to(folder)): fingerprint(path) for path in found}
 
 
 class Stamps:
@@ -93,13 +107,23 @@ class Stamps:
         self.known[name] = {"inputs": inputs, "files": files}
         pack.write_if_changed(self.folder / f"{name}.json", json.dumps(self.known[name], indent=1) + "\n")
 
+    def changed(self, name: str) -> list[Path]:
+        """What a notebook wrote and is gone, or not as it was."""
+        files = ((self.figures / file, was) for file, was in self.known[name]["files"].items())
+        return [path for path, was in files if not path.is_file() or fingerprint(path) != was]
+
     def fresh(self, name: str, inputs: str) -> bool:
-        """Whether a notebook has run with these inputs, and all that it wrote is still there as it was."""
+        """Whether a notebook has run with these inputs, and all that it wrote is still there as it was, but for what can
+        be exported again."""
         stamp = self.known.get(name)
-        if not stamp or stamp["inputs"] != inputs:
-            return False
-        files = stamp["files"].items()
-        return all((self.figures / file).is_file() and digest([(self.figures / file).read_bytes()]) == was for file, was in files)
+        return bool(stamp) and stamp["inputs"] == inputs and all(path.suffix in EXPORTS for path in self.changed(name))
+
+    def export_again(self, name: str) -> None:
+        """Makes PDF and PNG anew where they are gone or not as they were."""
+        changed = self.changed(name)
+        export(sorted({path.with_suffix(".svg") for path in changed}))
+        again = {str(path.relative_to(self.figures)): fingerprint(path) for path in changed}
+        self.write(name, self.known[name]["inputs"], {**self.known[name]["files"], **again})
 
     def publish(self, name: str, inputs: str, staged: Path) -> list[str]:
         """Moves what a notebook wrote to its place and removes what it wrote before and does not write any more.
@@ -145,7 +169,7 @@ def unexported(folder: Path) -> list[Path]:
     """Figures whose PDF or PNG is missing or older than they are."""
 
     def behind(svg: Path) -> bool:
-        made = [svg.with_suffix(ending) for ending in (".pdf", ".png")]
+        made = [svg.with_suffix(ending) for ending in EXPORTS]
         return any(not file.is_file() or file.stat().st_mtime < svg.stat().st_mtime for file in made)
 
     return [svg for svg in sorted(folder.glob("*.svg")) if behind(svg)]
@@ -174,6 +198,7 @@ def run_changed(paths: list[Path]) -> list[str]:
     problems = []
     for path in paths:
         if path not in to_run:
+            stamps.export_again(path.stem)
             refresh_prose(path, executed[path])
             print(f"{path.stem}: unchanged", flush=True)
             continue

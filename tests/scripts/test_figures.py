@@ -97,6 +97,33 @@ def test_what_was_published_is_fresh_until_a_file_or_the_inputs_change(tmp_path,
     assert not stamps().fresh("a", "1")
 
 
+def test_a_run_that_only_took_longer_has_the_same_figures(tmp_path, stamps):
+    record = {"seed": 1, "seconds": 2.5, "provenance": {"revision": "a", "device": "cpu"}}
+    publish(stamps, tmp_path, "a", "1", {"a-1.svg": "x", "a-1.json": json.dumps(record)})
+    put(tmp_path, "figures/a-1.json", json.dumps({**record, "seconds": 3.5, "provenance": {"revision": "b", "device": "cpu"}}))
+    assert stamps().fresh("a", "1")
+    for other in ({**record, "seed": 2}, {**record, "provenance": {"revision": "a", "device": "cuda"}}, [], "text"):
+        put(tmp_path, "figures/a-1.json", json.dumps(other))
+        assert not stamps().fresh("a", "1")
+    put(tmp_path, "figures/a-1.json", "no JSON")
+    assert not stamps().fresh("a", "1")
+
+
+def test_a_lost_or_changed_export_is_made_again_without_a_run(tmp_path, stamps, monkeypatch):
+    def export(files):
+        for svg in files:
+            put(tmp_path, f"figures/{svg.stem}.pdf", "exported again")
+
+    monkeypatch.setattr(figures, "export", export)
+    publish(stamps, tmp_path, "a", "1", {"a-1.svg": "x", "a-1.pdf": "first", "a-2.svg": "x", "a-2.pdf": "first"})
+    put(tmp_path, "figures/a-1.pdf", "half of i")
+    now = stamps()
+    assert now.fresh("a", "1") and now.changed("a") == [tmp_path / "figures" / "a-1.pdf"]
+    now.export_again("a")
+    assert stamps().changed("a") == [] and (tmp_path / "figures" / "a-1.pdf").read_text() == "exported again"
+    assert (tmp_path / "figures" / "a-2.pdf").read_text() == "first"
+
+
 def test_figures_that_are_no_longer_saved_are_removed_and_other_files_stay(tmp_path, stamps):
     mine = put(tmp_path, "figures/mine.svg", "saved in the lab")
     publish(stamps, tmp_path, "a", "1", {"old.svg": "x", "kept.svg": "x"})
