@@ -220,10 +220,10 @@ def compile_problems(folder: Path, keep: Path | None = None) -> list[str]:
 def main() -> None:
     folder = Path(sys.argv[1]).resolve()
     problems = write(folder)
-    if shutil.which("pdflatex") and shutil.which("bibtex"):
+    if setup.has_latex():
         problems += compile_problems(folder, folder.parent / "figures.pdf")
     else:
-        print(f"lastlayer: SKIPPED: {MAIN} WAS NOT COMPILED, there is no pdflatex; install {' and '.join(setup.LATEX)}")
+        print(f"lastlayer: SKIPPED: {MAIN} WAS NOT COMPILED, there is no LaTeX; install {' and '.join(setup.LATEX)}")
     for problem in problems:
         print(f"lastlayer: {problem}")
     found, _ = sections(ROOT, folder)

@@ -161,16 +161,23 @@ def install_browser():
         stop("the tests of the book need Chromium or Chrome on the PATH; install the package chromium")
 
 
+def has_latex():
+    """Whether a paper with our figures and tables can be compiled."""
+    if not all(map(shutil.which, ("pdflatex", "bibtex", "kpsewhich"))):
+        return False
+    return subprocess.run(["kpsewhich", "booktabs.sty", "graphicx.sty"], stdout=subprocess.DEVNULL).returncode == 0
+
+
 def install_latex():
     """For the test that compiles the pack of figures, which is skipped where there is no LaTeX."""
-    if shutil.which("pdflatex"):
+    if has_latex():
         return
     if os.geteuid() == 0 and shutil.which("apt-get"):
         say("installing LaTeX for the test of the figures (about 1 minute)")
         quiet = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
         for step in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", *LATEX]):
             subprocess.run(["apt-get", *step], env=quiet, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    if not shutil.which("pdflatex"):
+    if not has_latex():
         say(f"THERE IS NO LATEX: figures.tex will not be compiled by the tests; install {' and '.join(LATEX)}")
 
 

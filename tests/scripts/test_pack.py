@@ -1,7 +1,6 @@
 """The folder for a paper: what is joined in which order, what captions must say, and that LaTeX takes it."""
 
 import json
-import shutil
 import sys
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 import pack  # noqa: E402
+import setup  # noqa: E402
 
 BIB = "@misc{a1,\n  author = {Author, A.},\n  title = {Title},\n  year = 2020\n}\n"
 FIGURE = """\\begin{figure}
@@ -149,7 +149,7 @@ def test_the_log_is_read():
 
 
 needs_latex = pytest.mark.skipif(
-    not (shutil.which("pdflatex") and shutil.which("bibtex")),
+    not setup.has_latex(),
     reason="NO LATEX HERE: figures.tex was not compiled; install texlive-latex-base and texlive-latex-recommended",
 )
 
