@@ -56,7 +56,7 @@ pub fn quick() -> bool {
 /// ```
 /// use lastlayer::kernel::Evidence;
 /// Evidence::gather().judge()?; // this program has one copy of everything
-/// let cell = Evidence { in_kernel: true, own_image: "/tmp/libcode_1.so".into(), ..Evidence::default() };
+/// let cell = Evidence { in_kernel: true, own_image: "libcode_1.so".into(), ..Evidence::default() };
 /// let error = cell.judge().unwrap_err().to_string();
 /// assert!(error.contains("every cell has its own copy"), "{error}");
 /// # Ok::<(), lastlayer::error::Error>(())
