@@ -17,7 +17,7 @@ IN_LAB := $(SETUP) exec
 # Jupyter refuses root, which is what one is in a container, unless told.
 ROOT_FLAG := $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: help lab figures notebooks solutions marks experiments test book bench cuda-check clean clean-all
+.PHONY: help lab figures notebooks nudged solutions marks experiments test book bench cuda-check clean clean-all
 .DEFAULT_GOAL := help
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo "make solutions    the teacher's notebooks, every exercise solved, in target/solutions (about 5 minutes)"
 	@echo "make marks        who solved which exercise: FILES=\"handed-in/*.ipynb\"; RUN=1 runs them anew"
 	@echo "make notebooks    runs every notebook and writes its outputs back, before a commit"
+	@echo "make nudged       every notebook three times with first parameters moved by 1e-7: does what it says still hold? (30 minutes)"
 	@echo "make cuda-check   compiles the CUDA feature with a toolkit from PyPI (about 10 minutes, no GPU needed)"
 	@echo "make clean        removes builds and outputs; make clean-all also the tools in ~/.cache/lastlayer"
 
@@ -46,6 +47,10 @@ figures:
 notebooks:
 	@$(SETUP) figures
 	@$(IN_LAB) python scripts/notebook.py update $(NAME)
+
+nudged:
+	@$(SETUP) figures
+	@$(IN_LAB) python scripts/notebook.py nudged $(NAME)
 
 solutions:
 	@$(SETUP) figures

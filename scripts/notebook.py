@@ -1,11 +1,14 @@
 """Runs notebooks in the real kernel, cell by cell, and says what is wrong with them.
 
-`notebook.py test [NAME…]`    short settings; fails on errors, stderr, changed check lines, slow cells, wrong solutions
+`notebook.py test [NAME…]`    short settings; fails on errors, stderr, changed check lines, wrong solutions
 `notebook.py figures [NAME…]` full length; executed copies go to target/notebooks
 `notebook.py update [NAME…]`  full length; writes the outputs back into notebooks/
+`notebook.py nudged [NAME…]`  full length, three times, every first parameter moved by a relative 1e-7: what a notebook
+                              says must hold on a processor that sums in another order; copies go to target/nudged
 """
 
 import argparse
+import concurrent.futures
 import os
 import queue
 import re
@@ -19,15 +22,20 @@ import nbformat
 from jupyter_client import KernelManager
 
 import exercises
+import prose
 from exercises import NOTEBOOKS, ROOT, checks
 
 TEST_OUTPUT = ROOT / "target" / "test-output"  # what notebooks save under test; figures/ is left alone
 EXECUTED = ROOT / "target" / "notebooks"  # copies with the outputs of the last run at full length
+NUDGED = ROOT / "target" / "nudged"  # and of those with first parameters moved
+NUDGES = (1, 2, 3)
 
-COMPILE_BUDGET = 4.0  # seconds a cell may take to compile; a shared machine gets five times that
-COMPILE_SLACK = 5
-RUN_BUDGET = {"test": 60.0, "figures": 150.0}  # seconds of run time for a whole notebook
-CELL_TIMEOUT = 600.0  # nothing ever takes that long
+CELL_TIMEOUT = 1800.0  # a kernel that hangs is given up; how quick a cell is, `make bench` tells
+# How far two processors may disagree on a number that was trained: they sum in different orders, and training carries
+# that into every digit.
+SPREAD = 0.01
+MEMORY = Path("/proc/meminfo")
+GIB_PER_KERNEL = 3
 LATE = 0.2  # seconds of silence after which a cell has said all; what comes still later is filed under it too
 
 # A value as the compiler prints it, which is what the kernel falls back to when a cell ends in an expression that moves.
@@ -174,12 +182,15 @@ def run(notebook, flavour="lastlayer", cwd=NOTEBOOKS, env=None, solutions=None):
 
 
 def differs(old, new):
-    """Whether two check lines disagree beyond the tolerance they state."""
-    tolerance = float(old["tolerance"])
+    """Whether two check lines disagree: in their verdicts, where close is as good as exact, or in numbers beyond the
+    tolerance they state and beyond what another processor may do to a trained one."""
     before, after = NUMBER.findall(old["value"]), NUMBER.findall(new["value"])
     if old["tolerance"] != new["tolerance"] or len(before) != len(after):
         return True
-    return any(not abs(float(a) - float(b)) <= tolerance * max(1.0, abs(float(b))) for a, b in zip(after, before))
+    if old["verdict"].startswith("WRONG") != new["verdict"].startswith("WRONG"):
+        return True
+    reach = max(float(old["tolerance"]), SPREAD)
+    return any(not abs(float(a) - float(b)) <= reach * max(1.0, abs(float(b))) for a, b in zip(after, before))
 
 
 def shown(cell):
@@ -205,10 +216,6 @@ def cell_problems(cell):
     for name, line in checks(cell.text()).items():
         if line["verdict"].startswith("WRONG") and "exercise" not in cell.tags:
             problems.append(f"{place}: {line[0]}")
-    if cell.compile_seconds > COMPILE_BUDGET * COMPILE_SLACK:
-        problems.append(
-            f"{place}: {cell.compile_seconds:.1f} s to compile, over {COMPILE_SLACK} times the budget of {COMPILE_BUDGET} s"
-        )
     return problems
 
 
@@ -248,12 +255,8 @@ def committed_cells(notebook):
     ]
 
 
-def run_problems(cells, budget):
-    problems = [p for cell in cells for p in cell_problems(cell)]
-    spent = sum(cell.run_seconds for cell in cells)
-    if spent > budget:
-        problems.append(f"{spent:.0f} s of run time, over the budget of {budget:.0f} s")
-    return problems
+def run_problems(cells):
+    return [problem for cell in cells for problem in cell_problems(cell)]
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -264,48 +267,62 @@ def median(values):
     return values[len(values) // 2] if values else 0.0
 
 
-def process(path, mode, out=None):
+def process(path, mode, out=None, nudge=None):
     """Runs one notebook in a mode; returns its problems. It saves below `out`, if that is given."""
     notebook = nbformat.read(path, as_version=4)
     committed = committed_cells(notebook)
-    out = TEST_OUTPUT if mode == "test" else out
+    out = {"test": TEST_OUTPUT, "nudged": NUDGED}.get(mode, out)
     env = {"LASTLAYER_OUT": str(out)} if out else {}
     if mode == "test":
         env["LASTLAYER_QUICK"] = "1"
+    if mode == "nudged":
+        env["LASTLAYER_NUDGE"] = str(nudge)
     solutions, unmatched = exercises.solutions(notebook, path.stem) if mode == "test" else ({}, [])
     cells, start = run(notebook, env=env, solutions=solutions)
-    budget = RUN_BUDGET["test" if mode == "test" else "figures"]
-    problems = run_problems(cells, budget)
-    if mode == "test":
+    problems = run_problems(cells)
+    if mode in ("test", "nudged"):
         problems += compare(committed, cells) + unmatched
+    if mode == "test":
         problems += [p for cell in cells for p in solution_problems(cell, notebook.cells[cell.index].get("id"))]
-    if mode != "test":
-        EXECUTED.mkdir(parents=True, exist_ok=True)
-        nbformat.write(notebook, EXECUTED / path.name)
+    else:
+        copies = NUDGED / str(nudge) if mode == "nudged" else EXECUTED
+        copies.mkdir(parents=True, exist_ok=True)
+        nbformat.write(notebook, copies / path.name)
+    if mode == "nudged":
+        problems += prose.problems_in(ROOT, path.stem, notebook)[1]
     if mode == "update" and not problems:
         nbformat.write(notebook, path)
     compile_times = [c.compile_seconds for c in cells]
-    print(
-        f"{path.name}: kernel {start:.1f} s, {len(cells)} cells, compile median {median(compile_times):.2f} s and "
-        f"largest {max(compile_times, default=0):.1f} s, run {sum(c.run_seconds for c in cells):.1f} s: "
-        + ("ok" if not problems else "FAILED"),
-        flush=True,
-    )
-    for problem in problems:
-        print(f"  {path.name}, {problem}", flush=True)
+    told = [
+        f"{path.name}{f' (nudge {nudge})' if nudge else ''}: kernel {start:.1f} s, {len(cells)} cells, compile median "
+        f"{median(compile_times):.2f} s and largest {max(compile_times, default=0):.1f} s, "
+        f"run {sum(c.run_seconds for c in cells):.1f} s: " + ("ok" if not problems else "FAILED")
+    ]
+    print("\n".join(told + [f"  {path.name}, {problem}" for problem in problems]), flush=True)
     return problems
+
+
+def side_by_side():
+    """How many kernels may run at a time: one for each core, as far as memory allows."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    told = re.search(r"MemAvailable:\s+(\d+) kB", MEMORY.read_text()) if MEMORY.exists() else None
+    free = int(told[1]) / 2**20 if told else GIB_PER_KERNEL
+    return max(1, min(cores, 2, int(free // GIB_PER_KERNEL)))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("mode", choices=("test", "figures", "update"))
+    parser.add_argument("mode", choices=("test", "figures", "update", "nudged"))
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
     paths = sorted(p for p in NOTEBOOKS.glob("*.ipynb") if not args.names or p.stem in args.names)
     if not paths:
         sys.exit(f"no notebook named {' '.join(args.names)} in notebooks/")
-    failed = [path.name for path in paths if process(path, args.mode)]
-    print(f"{len(paths) - len(failed)} passed, {len(failed)} failed")
+    runs = [(path, nudge) for nudge in (NUDGES if args.mode == "nudged" else (None,)) for path in paths]
+    with concurrent.futures.ThreadPoolExecutor(side_by_side()) as pool:
+        wrong = list(pool.map(lambda run: process(run[0], args.mode, nudge=run[1]), runs))
+    failed = sum(map(bool, wrong))
+    print(f"{len(runs) - failed} passed, {failed} failed")
     sys.exit(bool(failed))
 
 

@@ -209,41 +209,46 @@ def shown_by(cells: list[dict]) -> list[float]:
     return [number for text in texts for number in numbers_in(text)]
 
 
+def problems_in(root: Path, name: str, notebook: dict) -> tuple[int, list[str]]:
+    """(numbers checked, what is wrong with them) in the prose of a notebook, against the outputs that it holds."""
+    count, problems = 0, []
+    starts = section_starts(notebook)
+
+    def section(index: int, place: int) -> int:
+        return sum((start, at) <= (index, place) for start, at, _ in starts)
+
+    by_number = {number: i for i, (_, _, number) in enumerate(starts, 1) if number}
+    shown: list[list[float]] = [[] for _ in range(len(starts) + 1)]
+    for index, cell in enumerate(notebook["cells"]):
+        shown[section(index, 0)] += shown_by([cell])
+    for index, cell in enumerate(notebook["cells"]):
+        if cell["cell_type"] != "markdown":
+            continue
+        place = f"notebooks/{name}.ipynb: cell {cell.get('id')}"
+        listed = dict(cell["metadata"].get("numbers", {}))
+        for number in typed(sources.joined(cell["source"])):
+            count += 1
+            source = cell["metadata"].get("numbers", {}).get(number.text)
+            listed.pop(number.text, None)
+            if source is not None:
+                if wrong := problem_with_source(root, number, source):
+                    problems.append(f"{place} says {number.text}, and {wrong}")
+                continue
+            here = section(index, number.place)
+            named = [by_number.get(found, here) for found in re.findall(r"\b[Ss]ections? (\d+)", number.sentence)]
+            everywhere = here == 0 or here == len(starts)
+            near = range(len(shown)) if everywhere else {here, here - 1, *named}
+            if not any(number.among(shown[i], signed=True) for i in near) and not QUOTED.match(number.sentence):
+                sentence = f"which no cell of its section shows: {number.sentence!r}"
+                problems.append(f"{place} says {number.text}, {sentence}")
+        problems += [f"{place} lists {text} in its metadata, which its text does not say" for text in listed]
+    return count, problems
+
+
 def notebook_problems(root: Path) -> tuple[int, list[str]]:
     """(numbers checked, what is wrong with them) in the prose of all notebooks."""
-    count, problems = 0, []
-    for name, notebook in sources.notebooks(root).items():
-        starts = section_starts(notebook)
-
-        def section(index: int, place: int) -> int:
-            return sum((start, at) <= (index, place) for start, at, _ in starts)
-
-        by_number = {number: i for i, (_, _, number) in enumerate(starts, 1) if number}
-        shown: list[list[float]] = [[] for _ in range(len(starts) + 1)]
-        for index, cell in enumerate(notebook["cells"]):
-            shown[section(index, 0)] += shown_by([cell])
-        for index, cell in enumerate(notebook["cells"]):
-            if cell["cell_type"] != "markdown":
-                continue
-            place = f"notebooks/{name}.ipynb: cell {cell.get('id')}"
-            listed = dict(cell["metadata"].get("numbers", {}))
-            for number in typed(sources.joined(cell["source"])):
-                count += 1
-                source = cell["metadata"].get("numbers", {}).get(number.text)
-                listed.pop(number.text, None)
-                if source is not None:
-                    if wrong := problem_with_source(root, number, source):
-                        problems.append(f"{place} says {number.text}, and {wrong}")
-                    continue
-                here = section(index, number.place)
-                named = [by_number.get(found, here) for found in re.findall(r"\b[Ss]ections? (\d+)", number.sentence)]
-                everywhere = here == 0 or here == len(starts)
-                near = range(len(shown)) if everywhere else {here, here - 1, *named}
-                if not any(number.among(shown[i], signed=True) for i in near) and not QUOTED.match(number.sentence):
-                    sentence = f"which no cell of its section shows: {number.sentence!r}"
-                    problems.append(f"{place} says {number.text}, {sentence}")
-            problems += [f"{place} lists {text} in its metadata, which its text does not say" for text in listed]
-    return count, problems
+    found = [problems_in(root, name, notebook) for name, notebook in sources.notebooks(root).items()]
+    return sum(count for count, _ in found), [problem for _, problems in found for problem in problems]
 
 
 # ---------------------------------------------------------------- chapters

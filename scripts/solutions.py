@@ -73,7 +73,7 @@ def process(path: Path, output: Path = OUTPUT) -> list[str]:
         # What the cells save goes beside the notebooks; figures/ is left alone.
         cells, _ = notebook.run(book, env={"LASTLAYER_OUT": str(output)}, solutions=solutions)
         names = [book.cells[cell.index].get("id") for cell in cells]
-        problems = notebook.run_problems(cells, notebook.RUN_BUDGET["figures"])
+        problems = notebook.run_problems(cells)
         problems += [p for cell, name in zip(cells, names) for p in notebook.solution_problems(cell, name)]
         outputs = {name: cell.solved.outputs for cell, name in zip(cells, names) if cell.solved}
         book = with_solutions(book, solutions, outputs)

@@ -25,6 +25,7 @@ mod split;
 pub mod zoo;
 
 pub use layer::{Layer, Named};
+pub(crate) use net::nudged;
 pub use net::{Init, Net, Pass, Plan};
 pub use predictor::{Decision, Predictor};
 pub use split::SplitNet;

@@ -5,7 +5,7 @@ use candle_core::{D, DType, Device, Tensor, Var};
 use super::Codes;
 use crate::error::{Error, Result, ensure_shape};
 use crate::loss::{log_softmax, one_hot};
-use crate::model::{Init, Layer, Net, Pass, Plan};
+use crate::model::{Init, Layer, Net, Pass, Plan, nudged};
 use crate::seed::Seed;
 use crate::train::{Batch, Group, Step, Trainable, named};
 
@@ -101,7 +101,7 @@ impl SoftTree {
             sharpness: 1.0,
             balance: 0.1,
             questions: Net::new(plan, seed.named("questions"), dtype, device)?,
-            leaves: Var::from_tensor(&leaves)?,
+            leaves: Var::from_tensor(&nudged(leaves, seed.named("leaves"))?)?,
         })
     }
 

@@ -36,7 +36,7 @@ def problems():
     book.cells.append(nbformat.v4.new_code_cell("quick()"))
     solutions = {name: Solution("why", code) for name, (code, _) in SOLVED.items()}
     cells, _ = notebook.run(book, env={"LASTLAYER_QUICK": "1"}, solutions=solutions)
-    return cells, notebook.run_problems(cells, budget=0.5)
+    return cells, notebook.run_problems(cells)
 
 
 @pytest.mark.parametrize("index", range(len(PLANTED)), ids=list(PLANTED))
@@ -63,8 +63,7 @@ def test_a_solution_runs_after_its_exercise_and_is_judged(problems, name):
 
 def test_run_time_is_told_from_compile_time(problems):
     sleeper = problems[0][-2]
-    assert 0.6 <= sleeper.run_seconds < 3.0 and sleeper.compile_seconds > 0.1
-    assert any("of run time, over the budget" in p for p in problems[1])
+    assert sleeper.run_seconds >= 0.6 and sleeper.compile_seconds > 0.1
 
 
 def test_the_short_setting_reaches_the_cells(problems):

@@ -51,9 +51,35 @@ def test_checks_are_read_from_rich_outputs_too():
     assert list(notebook.checks(notebook.Cell(0, [rich], 0, 0).text())) == ["dw"]
 
 
-def test_a_slow_compile_fails_at_five_times_the_budget():
-    assert notebook.cell_problems(cell("x", compile_seconds=19.0)) == []
-    assert "to compile" in notebook.cell_problems(cell("x", compile_seconds=21.0))[0]
+TRAINED = "check a tenth of the features = 1.1735746285955009 (tolerance 1e-9): exact"
+
+
+def test_a_trained_number_may_be_another_processors():
+    other = TRAINED.replace("1.1735746285955009", "1.1757097827259615").replace("exact", "close, largest difference 2.2e-16")
+    assert notebook.compare([cell(TRAINED)], [cell(other)]) == []
+    assert notebook.compare([cell(other)], [cell(TRAINED)]) == []
+
+
+@pytest.mark.parametrize("changed", [TRAINED.replace("1.17", "1.27"), TRAINED.replace("exact", "WRONG, largest difference 1.0")])
+def test_another_number_and_another_verdict_are_no_matter_of_processors(changed):
+    [problem] = notebook.compare([cell(TRAINED)], [cell(changed)])
+    assert "changed" in problem
+    assert notebook.compare([cell(changed)], [cell(TRAINED)]), "both ways"
+
+
+def test_time_is_told_and_not_judged():
+    assert notebook.cell_problems(cell("x", compile_seconds=1000.0)) == []
+
+
+def test_kernels_side_by_side_need_cores_and_memory(monkeypatch, tmp_path):
+    monkeypatch.setattr(notebook, "MEMORY", tmp_path / "meminfo")
+    assert notebook.side_by_side() == 1, "a system that does not tell"
+    for gib, most in ((1, 1), (5, 1), (64, 2)):
+        notebook.MEMORY.write_text(f"MemTotal: 1 kB\nMemAvailable:   {gib * 2**20} kB\n")
+        monkeypatch.setattr(notebook.os, "sched_getaffinity", lambda _: range(4), raising=False)
+        assert notebook.side_by_side() == most
+    monkeypatch.setattr(notebook.os, "sched_getaffinity", lambda _: [0], raising=False)
+    assert notebook.side_by_side() == 1
 
 
 @pytest.mark.parametrize("text", ["()", "Figure { chart: Curves([]) }", "Table { columns: [] }"])
