@@ -405,13 +405,21 @@ def versions():
     return found
 
 
+def git(*words):
+    return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True).stdout.strip()
+
+
 def revision():
-    out = subprocess.run(["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"], capture_output=True, text=True)
-    return out.stdout.strip() or None
+    """As the library tells it: dirty if anything but records was changed."""
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)data/records")
+    return (git("rev-parse", "--short=12", "HEAD") + ("-dirty" if changed else "")) or None
 
 
 def save(row, results, config, seconds):
-    """The shape of the library's own records."""
+    """The shape of the library's own records. Nothing is recorded from a tree with changes that are not committed."""
+    if (revision() or "").endswith("-dirty") and not os.environ.get("LASTLAYER_DIRTY"):
+        print(f"bench-{row} is not recorded: the tree has changes; commit them, or set LASTLAYER_DIRTY=1 for a try")
+        return
     record = {
         "name": f"bench-{row}",
         "config": config,

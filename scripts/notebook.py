@@ -183,12 +183,14 @@ def run(notebook, flavour="lastlayer", cwd=NOTEBOOKS, env=None, solutions=None):
 
 def differs(old, new):
     """Whether two check lines disagree: in their verdicts, where close is as good as exact, or in numbers beyond the
-    tolerance they state and beyond what another processor may do to a trained one."""
+    tolerance they state and beyond what another processor may do to a trained one. A wrong answer, as exercises begin
+    with one, has no number to agree on."""
     before, after = NUMBER.findall(old["value"]), NUMBER.findall(new["value"])
-    if old["tolerance"] != new["tolerance"] or len(before) != len(after):
+    wrong = [line["verdict"].startswith("WRONG") for line in (old, new)]
+    if old["tolerance"] != new["tolerance"] or len(before) != len(after) or wrong[0] != wrong[1]:
         return True
-    if old["verdict"].startswith("WRONG") != new["verdict"].startswith("WRONG"):
-        return True
+    if all(wrong):
+        return False
     reach = max(float(old["tolerance"]), SPREAD)
     return any(not abs(float(a) - float(b)) <= reach * max(1.0, abs(float(b))) for a, b in zip(after, before))
 

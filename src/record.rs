@@ -34,7 +34,7 @@ use crate::table::{Cell, Table};
 pub struct Provenance {
     /// Version of each crate that can change a number, ours first.
     pub versions: Map<String, Value>,
-    /// Revision of the crate's sources, with `-dirty` if they were changed; absent outside a checkout.
+    /// Revision of the checkout, with `-dirty` if anything but its records was changed; absent outside a checkout.
     pub revision: Option<String>,
     /// Device the run used, as the caller names it.
     pub device: String,
@@ -63,21 +63,17 @@ pub(crate) fn versions() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 fn revision() -> Option<String> {
-    let out = std::process::Command::new("git")
-        .args([
-            "-C",
-            env!("CARGO_MANIFEST_DIR"),
-            "describe",
-            "--always",
-            "--dirty",
-            "--abbrev=12",
-            "--exclude=*",
-        ])
-        .stderr(std::process::Stdio::null())
-        .output()
-        .ok()?;
-    let text = String::from_utf8(out.stdout).ok()?.trim().to_string();
-    (out.status.success() && !text.is_empty()).then_some(text)
+    let git = |words: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        command.args(["-C", env!("CARGO_MANIFEST_DIR")]).args(words).stderr(std::process::Stdio::null());
+        let out = command.output().ok().filter(|out| out.status.success())?;
+        String::from_utf8(out.stdout).ok().map(|text| text.trim().to_string())
+    };
+    let head = git(&["rev-parse", "--short=12", "HEAD"]).filter(|text| !text.is_empty())?;
+    // A record that one study wrote does not make the next one's sources other than they were.
+    let changed =
+        git(&["status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)data/records"])?;
+    Some(if changed.is_empty() { head } else { head + "-dirty" })
 }
 
 /// One run: what was asked (config, seed), what came out (results), and where it was made.
@@ -103,7 +99,7 @@ pub struct Record {
     pub seed: Option<Seed>,
     /// Numbers and texts that came out.
     pub results: Map<String, Value>,
-    /// Seconds from [`Record::start`] to [`Record::save`].
+    /// Seconds from [`Record::start`] to [`Record::save`], and those of the runs that it was [made of](Record::made_of).
     pub seconds: f64,
     /// Versions, revision, device, machine.
     pub provenance: Provenance,
@@ -143,6 +139,37 @@ impl Record {
         self
     }
 
+    /// Notes that this record sums up these runs: their time is its time, their revision its revision.
+    ///
+    /// Fails: `Data` if they are of more than one revision.
+    ///
+    /// ```
+    /// use lastlayer::prelude::*;
+    /// let run = Record { seconds: 40.0, ..Record::start("seed-1", "cpu") };
+    /// let study = Record::start("study", "cpu").made_of(&[run.clone(), run.clone()])?;
+    /// assert!(study.elapsed() >= 80.0);
+    /// let mut other = run.clone();
+    /// other.provenance.revision = Some("of another day".to_string());
+    /// assert!(Record::start("study", "cpu").made_of(&[run, other]).is_err());
+    /// # Ok::<(), lastlayer::error::Error>(())
+    /// ```
+    pub fn made_of(mut self, runs: &[Record]) -> Result<Record> {
+        for run in runs {
+            if run.provenance.revision != runs[0].provenance.revision {
+                let [a, b] = [&runs[0], run]
+                    .map(|run| run.provenance.revision.clone().unwrap_or("no revision".to_string()));
+                let why = format!(
+                    "is of {b} and {} of {a}; remove the older runs and run them again",
+                    runs[0].name
+                );
+                return Err(Error::data(&run.name, why));
+            }
+            self.seconds += run.seconds;
+            self.provenance.revision.clone_from(&run.provenance.revision);
+        }
+        Ok(self)
+    }
+
     /// A result, or a setting, by name.
     ///
     /// Fails: `Config` if the record has neither; the message lists what it has.
@@ -163,9 +190,9 @@ impl Record {
         }
     }
 
-    /// Seconds since [`Record::start`], or as long as a loaded record says.
+    /// Seconds since [`Record::start`] and of the runs it was made of, or as long as a loaded record says.
     pub fn elapsed(&self) -> f64 {
-        self.started.map_or(self.seconds, |started| started.elapsed().as_secs_f64())
+        self.seconds + self.started.map_or(0.0, |started| started.elapsed().as_secs_f64())
     }
 
     /// Writes `<folder>/<name>.json`, creating the folder, and returns the path.

@@ -126,3 +126,20 @@ fn numbers_are_read_as_such() {
         assert!(matches!(record.number(name).unwrap_err(), Error::Config { .. }));
     }
 }
+
+#[test]
+fn a_study_takes_as_long_as_its_runs_and_is_of_their_revision() -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |name: &str, seconds: f64, revision: &str| {
+        let mut run = Record { seconds, ..sample(name, 0.1) };
+        run.provenance.revision = Some(revision.to_string());
+        run
+    };
+    let study = sample("study", 0.1).made_of(&[run("a", 40.0, "0123"), run("b", 2.5, "0123")])?;
+    let back = Record::load(study.save(folder.path())?)?;
+    assert!(back.seconds >= 42.5, "{}", back.seconds);
+    assert_eq!(back.provenance.revision.as_deref(), Some("0123"));
+    let error = sample("study", 0.1).made_of(&[run("a", 1.0, "0123"), run("b", 1.0, "4567")]).unwrap_err();
+    assert!(error.to_string().contains("run them again"), "{error}");
+    Ok(())
+}

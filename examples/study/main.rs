@@ -1,5 +1,6 @@
 //! The studies behind the committed records: `cargo run --example study -- ROW FOLDER`, called by `make experiments`. A
-//! study of many runs also takes `--shard i/n` and `--threads k`.
+//! study of many runs also takes `--shard i/n` and `--threads k`. Nothing is recorded from a tree with changes that are
+//! not committed, unless `LASTLAYER_DIRTY` is set: nobody could run such a study again.
 
 mod adversary;
 mod foca;
@@ -20,6 +21,12 @@ fn main() -> Result<()> {
             "ROW FOLDER [--shard i/n] [--threads k]",
         ));
     };
+    let revision = Provenance::here("cpu").revision.unwrap_or_default();
+    if revision.ends_with("-dirty") && std::env::var_os("LASTLAYER_DIRTY").is_none() {
+        let allowed =
+            "a tree without changes: commit them first, or set LASTLAYER_DIRTY=1 for a try that is not kept";
+        return Err(Error::config("revision to record", revision, allowed));
+    }
     let record = match (row.as_str(), words) {
         ("measures", []) => Some(measures()?),
         ("critters", []) => Some(critters()?),
@@ -54,7 +61,11 @@ fn main() -> Result<()> {
         }
     };
     // A part of a study has no record of its own.
-    record.map_or(Ok(()), |record| record.save(folder).map(drop))
+    let Some(record) = record else { return Ok(()) };
+    // The runs of a study of many lie in a folder of its name.
+    let runs = std::path::Path::new("target").join(row);
+    let runs = if runs.is_dir() { Record::load_all(runs)? } else { Vec::new() };
+    record.made_of(&runs)?.save(folder).map(drop)
 }
 
 const SEED: Seed = Seed::new(2026);

@@ -200,3 +200,25 @@ def test_the_check_of_this_repository_says_what_it_counted(tmp_path, monkeypatch
         r"\d+ numbers in the prose of notebooks, \d+ in that of chapters and \d+ quoted checks are what code shows\n",
         said,
     )
+
+
+def record_of(folder, name, revision):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps({"provenance": {"revision": revision}}))
+
+
+def test_a_record_from_a_changed_tree_is_found(tmp_path):
+    records = tmp_path / "data" / "records"
+    record_of(records, "clean", "0123456789ab")
+    assert evidence.record_problems(tmp_path, frozenset()) == []
+    record_of(records, "changed", "0123456789ab-dirty")
+    record_of(records, "unknown", None)
+    assert len(evidence.record_problems(tmp_path, frozenset())) == 2
+    assert evidence.record_problems(tmp_path, frozenset({"changed", "unknown"})) == []
+    (problem,) = evidence.record_problems(tmp_path, frozenset({"changed", "unknown", "clean"}))
+    assert "take it off" in problem
+
+
+def test_the_list_of_excused_records_only_shrinks():
+    assert len(evidence.RECORDED_DIRTY) <= 38
+    assert evidence.record_problems(ROOT) == []

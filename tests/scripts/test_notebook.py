@@ -67,6 +67,13 @@ def test_another_number_and_another_verdict_are_no_matter_of_processors(changed)
     assert notebook.compare([cell(changed)], [cell(TRAINED)]), "both ways"
 
 
+def test_a_wrong_answer_stays_wrong_whatever_its_number():
+    wrong = "check exercise 2 = [0.1, 2] (tolerance 1e-9): WRONG, largest difference 3.3e-1"
+    assert notebook.compare([cell(wrong)], [cell(wrong.replace("0.1", "0.3"))]) == []
+    assert notebook.compare([cell(wrong)], [cell(wrong.replace("WRONG", "close"))])
+    assert notebook.compare([cell(wrong)], [cell(wrong.replace(", 2]", "]"))])
+
+
 def test_time_is_told_and_not_judged():
     assert notebook.cell_problems(cell("x", compile_seconds=1000.0)) == []
 
