@@ -18,7 +18,8 @@ The chapters in book/src hold a few directives of our own, which this script exp
                                                               of a notebook that saves it
     {{#slider NAME "caption" [print=K,K]}}                    the same for a figure that moves: frame by frame, in the page
     {{#notebook NAME}}                                        link to the page of notebooks/NAME.ipynb
-    {{#erratum LABEL "Title" test=...}} ... {{#enderratum}}   numbered erratum, anchor #erratum-LABEL; see errata.py
+    {{#erratum LABEL KIND "Title" test=...}} ... {{#enderratum}}   numbered entry, anchor #erratum-LABEL; see errata.py
+    {{#errata}}                                               how many entries of each kind there are
     {{#cite KEY}}  {{#cite (KEY KEY)}}                        link to entries of book/bibliography.bib, by author and year
     {{#bibliography}}                                         all entries, each with the chapters that cite it
     {{#gallery}}                                              every figure that a notebook saves, by notebook
