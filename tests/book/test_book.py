@@ -358,12 +358,44 @@ def test_console_errors_failed_requests_and_wide_pages_are_found_in_the_browser(
     site.mkdir()
     theme = "<script>document.documentElement.className = localStorage.getItem('mdbook-theme')</script>"
     (site / "index.html").write_text(f"<!doctype html><html><head><link rel=icon href=data:,>{theme}</head><body><main>fine</main></body></html>")
-    assert book.check_browser(site, tmp_path / "shots", chromium) == ([], 4)
+    assert book.check_browser(site, chromium, tmp_path / "shots") == ([], 4)
     assert sorted(f.parent.name for f in (tmp_path / "shots").rglob("*.png")) == ["dark-1280", "dark-400", "light-1280", "light-400"]
 
-    bad = "<script>console.error('planted')</script><script>throw Error('thrown')</script><img src='gone.png'>"
+    bad = "<script>console.error('planted')</script><script>throw Error('thrown')</script><img src='gone.png'><img src='torn.svg'>"
+    (site / "torn.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'><g>")
     bad += "<main><div id='wide' style='width:2000px'>wide</div></main>"
     (site / "index.html").write_text(f"<!doctype html><html><head><link rel=icon href=data:,></head><body>{bad}</body></html>")
-    found = "\n".join(book.check_browser(site, tmp_path / "shots", chromium)[0])
-    for planted in ("planted", "thrown", "gone.png", "wider than the window: div#wide", "theme navy is not applied"):
+    found = "\n".join(book.check_browser(site, chromium)[0])
+    for planted in (
+        "planted",
+        "thrown",
+        "gone.png",
+        "torn.svg",
+        "wider than the window: div#wide",
+        "theme navy is not applied",
+    ):
         assert planted in found
+
+
+def test_the_browser_loads_a_page_once_for_each_look_and_what_pages_share_once(tmp_path, monkeypatch):
+    """The length of the check, counted in work: no time is measured, and no screenshot is taken unless asked for."""
+    chromium, served = browser(), []
+    monkeypatch.setattr(book.QuietHandler, "log_request", lambda self, *_: served.append(self.path))
+    theme = "<script>document.documentElement.className = localStorage.getItem('mdbook-theme')</script>"
+    (tmp_path / "shared.css").write_text("p { margin: 0 }")
+    pages = ["a.html", "b.html", "c.html"]
+    for page in pages:
+        head = f"<link rel=icon href=data:,><link rel=stylesheet href=shared.css>{theme}"
+        (tmp_path / page).write_text(f"<!doctype html><html><head>{head}</head><body><main>{page}</main></body></html>")
+    assert book.check_browser(tmp_path, chromium) == ([], 0)
+    assert {path: served.count(path) for path in served} == {**{f"/{page}": 4 for page in pages}, "/shared.css": 4}
+
+
+def test_a_page_that_fails_does_not_take_the_next_one_with_it(tmp_path):
+    chromium = browser()
+    theme = "<script>document.documentElement.className = localStorage.getItem('mdbook-theme')</script>"
+    shell = "<!doctype html><html><head><link rel=icon href=data:,>{}</head><body><main>x</main></body></html>"
+    (tmp_path / "a.html").write_text(shell.format(theme + "<script>console.error('planted')</script>"))
+    (tmp_path / "b.html").write_text(shell.format(theme))
+    found, _ = book.check_browser(tmp_path, chromium)
+    assert found == [f"a.html ({theme}, {width} px): console error: planted." for theme in book.THEMES for width in (1280, 400)]
