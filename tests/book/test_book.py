@@ -378,24 +378,17 @@ def test_console_errors_failed_requests_and_wide_pages_are_found_in_the_browser(
 
 
 def test_the_browser_loads_a_page_once_for_each_look_and_what_pages_share_once(tmp_path, monkeypatch):
-    """The length of the check, counted in work: no time is measured, and no screenshot is taken unless asked for."""
+    """The length of the check, counted in work: no time is measured, and no screenshot is taken unless asked for. Though
+    pages follow each other in one tab, a mistake is told of its own page only."""
     chromium, served = browser(), []
     monkeypatch.setattr(book.QuietHandler, "log_request", lambda self, *_: served.append(self.path))
     theme = "<script>document.documentElement.className = localStorage.getItem('mdbook-theme')</script>"
     (tmp_path / "shared.css").write_text("p { margin: 0 }")
-    pages = ["a.html", "b.html", "c.html"]
-    for page in pages:
-        head = f"<link rel=icon href=data:,><link rel=stylesheet href=shared.css>{theme}"
-        (tmp_path / page).write_text(f"<!doctype html><html><head>{head}</head><body><main>{page}</main></body></html>")
-    assert book.check_browser(tmp_path, chromium) == ([], 0)
-    assert {path: served.count(path) for path in served} == {**{f"/{page}": 4 for page in pages}, "/shared.css": 4}
-
-
-def test_a_page_that_fails_does_not_take_the_next_one_with_it(tmp_path):
-    chromium = browser()
-    theme = "<script>document.documentElement.className = localStorage.getItem('mdbook-theme')</script>"
-    shell = "<!doctype html><html><head><link rel=icon href=data:,>{}</head><body><main>x</main></body></html>"
-    (tmp_path / "a.html").write_text(shell.format(theme + "<script>console.error('planted')</script>"))
-    (tmp_path / "b.html").write_text(shell.format(theme))
-    found, _ = book.check_browser(tmp_path, chromium)
-    assert found == [f"a.html ({theme}, {width} px): console error: planted." for theme in book.THEMES for width in (1280, 400)]
+    pages = {"a.html": "", "b.html": "<script>console.error('planted')</script>", "c.html": ""}
+    for page, more in pages.items():
+        head = f"<link rel=icon href=data:,><link rel=stylesheet href=shared.css>{theme}{more}"
+        (tmp_path / page).write_text(f"<!doctype html><html><head>{head}</head><body><main>x</main></body></html>")
+    found, shots = book.check_browser(tmp_path, chromium)
+    looks = [(theme, width) for theme in book.THEMES for width in (book.WIDE, book.NARROW)]
+    assert found == [f"b.html ({theme}, {width} px): console error: planted." for theme, width in looks] and shots == 0
+    assert {path: served.count(path) for path in served} == {f"/{file}": len(looks) for file in (*pages, "shared.css")}
