@@ -231,8 +231,9 @@ impl NewtonLp {
                 self.give_up(state);
                 continue;
             }
-            let (d, lasting, kept) = here.directions(&problem.lp)?;
-            state.kept = Some(kept);
+            let hessian = Kept::make(&problem.lp, super::step(&here.r))?;
+            let (d, lasting) = here.directions(&hessian)?;
+            state.kept = Some(hessian);
             if let Some(d) = lasting.and_then(|d| descent(&problem.lp, &d)) {
                 state.end = Some(End::Descent(d));
                 return Ok(());

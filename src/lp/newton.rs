@@ -311,12 +311,11 @@ impl Here {
         Here { r, r_eq, slope, size, floor, penalty }
     }
 
-    /// The Newton direction and, if the Hessian is singular, the part of it that no active row sees.
-    pub fn directions(&self, lp: &Arc<Lp>) -> Result<(Vec<f64>, Option<Vec<f64>>, Arc<Kept>)> {
-        let kept = Kept::make(lp, step(&self.r))?;
-        let d: Vec<f64> = kept.factor.solve(&self.slope)?.into_iter().map(|d| -d).collect();
-        let lasting = if kept.factor.regular() { None } else { Some(kept.unseen(d.clone())?) };
-        Ok((d, lasting, kept))
+    /// The Newton direction by the factor of the Hessian and, if that is singular, the part that no active row sees.
+    pub fn directions(&self, hessian: &Kept) -> Result<(Vec<f64>, Option<Vec<f64>>)> {
+        let d: Vec<f64> = hessian.factor.solve(&self.slope)?.into_iter().map(|d| -d).collect();
+        let lasting = if hessian.factor.regular() { None } else { Some(hessian.unseen(d.clone())?) };
+        Ok((d, lasting))
     }
 
     pub fn search(&self, lp: &Lp, d: &[f64], epsilon: f64) -> Reach {
