@@ -267,19 +267,30 @@ fn games_leave_a_perfect_classifier_perfect() {
 fn games_price_both_sides_of_an_equality() {
     let x = Tensor::new(&[[1.0f64], [-1.0], [1.0], [2.0], [-1.0], [1.0]], &Device::Cpu).unwrap();
     let y = Tensor::new(&[1u32, 1, 1, 1, 0, 0], &Device::Cpu).unwrap();
+    let (plain, smooth) = (Dataset::new("six", x, y, ["no", "yes"]).unwrap(), Surrogate::sigmoid(2.0));
+    let priced = |data: &Dataset, problem: &RateProblem| {
+        let method = Method::Tfco { regret: Regret::Lagrangian { radius: 10.0 }, dual_rate: 0.5 };
+        let training = RateTraining::new(&identity_net(), problem, method).unwrap();
+        training.step(&batch(data, DType::F64)).unwrap();
+        training.multipliers().unwrap()
+    };
     let prices = |group: [f64; 6]| {
         let a = Tensor::from_slice(&group, (6, 1), &Device::Cpu).unwrap();
-        let data = Dataset::new("groups", x.clone(), y.clone(), ["no", "yes"]).unwrap();
-        let data = data.with_attributes(&a, ["group"]).unwrap();
-        let fair = RateProblem::equal_opportunity(0, 0.9, Surrogate::sigmoid(2.0)).unwrap();
-        let method = Method::Tfco { regret: Regret::Lagrangian { radius: 10.0 }, dual_rate: 0.5 };
-        let training = RateTraining::new(&identity_net(), &fair, method).unwrap();
-        training.step(&batch(&data, DType::F64)).unwrap();
-        training.multipliers().unwrap()
+        let data = plain.clone().with_attributes(&a, ["group"]).unwrap();
+        priced(&data, &RateProblem::equal_opportunity(0, 0.9, smooth).unwrap())
     };
     // Half of the positives pass in one group and all in the other; half of the negatives in both, of 0.9 allowed.
     assert_eq!(prices([1.0, 1.0, 0.0, 0.0, 1.0, 0.0]), [1.0, 0.0, 0.25, 0.0]);
     assert_eq!(prices([0.0, 0.0, 1.0, 1.0, 1.0, 0.0]), [1.0, 0.25, 0.0, 0.0]);
+    // Three of four positives and one of two negatives pass: recall and precision are 0.75, and 0.9 is asked for.
+    for (wanted, violation) in [
+        (RateProblem::precision_at_recall(0.9, smooth), 0.9 - 0.75),
+        (RateProblem::recall_at_precision(0.9, smooth), (0.9 * 1.0 - 0.1 * 3.0) / 4.0),
+        (RateProblem::fnr_at_fpr(0.2, smooth), 0.5 - 0.2),
+    ] {
+        let found = priced(&plain, &wanted.unwrap());
+        assert!((found[1] - 0.5 * violation).abs() < 1e-12, "{found:?} {violation}");
+    }
 }
 
 #[test]
