@@ -189,6 +189,7 @@ const PARTS: &[&str] = &[
     "Row",
     "Schedule",
     "Score",
+    "Sense",
     "SgdStep",
     "Shift",
     "Show",

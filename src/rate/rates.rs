@@ -407,7 +407,7 @@ impl RateSum {
     /// An unbounded surrogate bounds the sum of what a sample weighs in all terms at its threshold, not each term. Cost: O(n)
     /// per term. Fails: `Shape` unless there is a score per label and a threshold for every term, `Config` for an
     /// attribute that the labels lack, `Data` if a class or a group of a rate has no member.
-    /// Book: `rate/smooth.md#eq-rate-smooth-gradient`, `#eq-rate-smooth-shift`.
+    /// Book: `rate/smooth.md#eq-rate-smooth-gradient`, `#eq-rate-smooth-shift`, `rate/games.md#eq-rate-merged`.
     pub fn slopes(
         &self,
         s: impl Numbers,
