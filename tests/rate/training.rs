@@ -217,6 +217,9 @@ fn an_adaptive_penalty_stays_finite_where_slopes_underflow() {
     let training = training.policy(ThresholdPolicy::Buffer { samples: 100 }).unwrap();
     // The buffer holds the threshold at 0, between the two negatives and on a positive. In the second batch both
     // negatives are a thousand sharpness units away from it: no slope is left, and the multiplier is infinite.
+    let labels = Labels::of(&set(1.0)).unwrap();
+    let adjoint = goal.adjoint([0.0, 3.0, -1.0, 1.0], &labels, &[0.0]).unwrap();
+    assert_eq!(adjoint.multiplier, [f64::INFINITY]);
     training.step(&batch(&set(0.001), DType::F64)).unwrap();
     let moved = gradients(&training, &set(1.0));
     assert!(moved.iter().all(|g| g.is_finite()), "{moved:?}");
