@@ -297,6 +297,32 @@ fn games_price_both_sides_of_an_equality() {
 }
 
 #[test]
+fn a_hinge_penalty_acts_on_the_forbidden_side_only() {
+    let set = |shift: f64| {
+        let x: Vec<f64> = [1.0, 2.0, -1.0, 0.5].iter().map(|x| x + shift).collect();
+        let (x, y) = (Tensor::from_vec(x, (4, 1), &Device::Cpu), Tensor::new(&[1u32, 1, 0, 0], &Device::Cpu));
+        Dataset::new("moved", x.unwrap(), y.unwrap(), ["no", "yes"]).unwrap()
+    };
+    let smooth = Surrogate::sigmoid(2.0);
+    // Scores that moved up raise both rates at the stale threshold: too many false positives, more recall than asked.
+    for (problem, forbidden) in [
+        (RateProblem::fnr_at_fpr(0.3, smooth).unwrap(), 1.0),
+        (RateProblem::precision_at_recall(0.6, smooth).unwrap(), -1.0),
+    ] {
+        let moved = |penalty: Penalty, shift: f64| {
+            let training = RateTraining::new(&identity_net(), &problem, Method::Method2 { penalty }).unwrap();
+            training.step(&batch(&set(0.0), DType::F64)).unwrap();
+            gradients(&training, &set(shift))
+        };
+        for shift in [0.5, -0.5] {
+            let same = Penalty::Absolute(if shift * forbidden > 0.0 { 20.0 } else { 0.0 });
+            assert_eq!(moved(Penalty::Hinge(20.0), shift), moved(same, shift), "{shift} {problem:?}");
+        }
+        assert_ne!(moved(Penalty::Absolute(20.0), 0.5), moved(Penalty::Absolute(0.0), 0.5));
+    }
+}
+
+#[test]
 fn a_score_that_is_not_finite_moves_nothing() {
     let data = data(50);
     let net = linear_net(DType::F32, SEED);
