@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::loss::{bce_logits, with_gradient};
 use crate::model::{Decision, Pass, Predictor, SplitNet};
 use crate::numbers::Numbers;
-use crate::train::{Batch, Group, Parameters, Step, Trainable};
+use crate::train::{Batch, Group, Step, Trainable};
 
 /// How a network is trained for a rate problem. The line between features and head is where most of them differ.
 ///
@@ -171,7 +171,7 @@ pub enum Reading {
 /// let training = training.turns(Turns::Alternating { bottom: 1, last: 1 })?;
 /// Trainer::adam(0.01).batch(100).silent().fit(&training, &data, |b| training.step(b))?;
 /// // One step was taken, and it was the bottom's turn.
-/// let head = |net: &SplitNet| net.last()[1].to_vec2::<f32>();
+/// let head = |net: &SplitNet| net.last()[0].to_vec2::<f32>();
 /// assert_eq!(head(&net)?, head(&before)?);
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
@@ -656,7 +656,7 @@ impl RateTraining {
 
 impl Trainable for RateTraining {
     fn groups(&self) -> Vec<Group> {
-        let mut groups = Parameters::of(&self.net).groups;
+        let mut groups = self.net.groups();
         groups.retain(|group| !group.vars.is_empty());
         if self.method == Method::LastLayer {
             groups.retain(|group| group.name == "last");
