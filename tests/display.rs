@@ -166,6 +166,7 @@ const PARTS: &[&str] = &[
     "NewtonLp",
     "Node",
     "NodeReading",
+    "Null",
     "Optimiser",
     "Outer",
     "Over",

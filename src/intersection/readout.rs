@@ -1,8 +1,10 @@
 //! Which attribute each question of a tree asks for.
 
+use std::collections::BTreeSet;
+
 use ndarray::Array2;
 
-use super::fidelity::Count;
+use super::fidelity::{Count, Null, rank_p_value};
 use crate::data::Dataset;
 use crate::error::{Error, Result, ensure_shape};
 use crate::numbers::Numbers;
@@ -22,9 +24,11 @@ use crate::tree::{Codes, Tree, TreeNames};
 ///     column: 3,
 ///     mcc: -0.8,
 ///     null: 0.2,
+///     p_rows: 0.005,
+///     p_classes: 0.3,
 /// };
-/// assert!(reading.counts(0.5)); // strong, of whatever sign, and above chance
-/// assert!(!NodeReading { null: 0.9, ..reading }.counts(0.5));
+/// assert!(reading.counts(0.5)); // strong, of whatever sign, and above shuffled rows
+/// assert!(!NodeReading { null: 0.9, p_rows: 0.1, ..reading }.counts(0.5));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeReading {
@@ -37,8 +41,12 @@ pub struct NodeReading {
     pub column: usize,
     /// Their correlation inside the node; negative if a high code says that the attribute is absent.
     pub mcc: f64,
-    /// What 95 % of shuffles stay below, each with its own best attribute.
+    /// What 95 % of shuffles of the rows stay below, each with its own best attribute.
     pub null: f64,
+    /// How often shuffled rows reach the correlation, as a p-value.
+    pub p_rows: f64,
+    /// How often they reach it if classes swap their attributes, [`Null::Classes`].
+    pub p_classes: f64,
 }
 
 /// The questions of a tree as attributes. Checked by `tests/intersection/readout.rs`.
@@ -62,10 +70,12 @@ pub struct Readout {
     pub readings: Vec<NodeReading>,
     /// Smallest correlation that counts.
     pub least: f64,
+    /// Attributes that the same questions would be named after, each once, for each draw of [`Null::Classes`].
+    pub by_class: Vec<Vec<String>>,
 }
 
-/// Shuffles behind a null.
-const SHUFFLES: usize = 200;
+/// Draws behind each null.
+const DRAWS: usize = 200;
 /// Correlation below which a question is not named after an attribute.
 const LEAST: f64 = 0.5;
 
@@ -74,8 +84,10 @@ const LEAST: f64 = 0.5;
 /// ```text
 /// inside a node:  max over attributes f of |MCC(1[v > τ], f)|,   against the same after shuffling the answers
 /// ```
-/// Host: codes and attributes. Cost: 200 shuffles of the rows of each node. Fails: `Data` if the set has no attributes,
-/// `Shape` for codes of another set or tree.
+/// A question that parts classes goes with whatever attribute parts them, so names alone prove nothing about attributes that
+/// follow from the class: the same is read after classes have swapped their attributes, see
+/// [`p_value`](Readout::p_value). Host: codes, labels and attributes. Cost: 200 shuffles of the rows of each node, twice.
+/// Fails: `Data` if the set has no attributes, `Shape` for codes of another set or tree.
 ///
 /// ```
 /// use lastlayer::prelude::*;
@@ -99,16 +111,21 @@ pub fn read_tree(tree: &Tree, codes: &Codes, data: &Dataset, seed: Seed) -> Resu
     ensure_shape("attributes of codes", vec![codes.n(), columns], a.sizes())?;
     let table = Array2::from_shape_vec((codes.n(), columns), a.numbers()?.into_owned())
         .map_err(|e| Error::shape("attributes", "[n, attributes]", e))?;
-    let depths = tree.depths();
-    let mut readings = Vec::new();
+    let (depths, labels) = (tree.depths(), data.labels()?);
+    let drawn = |time: usize| Null::Classes.order(&labels, seed.named("classes").stream(time as u64));
+    let orders: Vec<Vec<usize>> = (0..DRAWS).map(drawn).collect();
+    let (mut readings, mut named) = (Vec::new(), vec![BTreeSet::new(); DRAWS]);
     for (node, rows) in tree.rows_at(codes)?.into_iter().enumerate() {
         let Some(split) = tree.nodes()[node].split.filter(|_| !rows.is_empty()) else { continue };
         let answers: Vec<bool> =
             rows.iter().map(|row| codes.row(*row)[split.feature] > split.threshold).collect();
-        let columns: Vec<Vec<bool>> =
-            (0..columns).map(|j| rows.iter().map(|row| table[[*row, j]] >= 0.5).collect()).collect();
+        let taken = |from: &dyn Fn(usize) -> usize| -> Vec<Vec<bool>> {
+            let column = |j| rows.iter().map(|row| table[[from(*row), j]] >= 0.5).collect();
+            (0..columns).map(column).collect()
+        };
+        let columns = taken(&|row| row);
         let (column, mcc) = best(&answers, &columns);
-        let mut shuffled: Vec<f64> = (0..SHUFFLES)
+        let mut shuffled: Vec<f64> = (0..DRAWS)
             .map(|time| {
                 let order = seed.stream(node as u64).stream(time as u64).permutation(rows.len());
                 let answers: Vec<bool> = order.iter().map(|i| answers[*i]).collect();
@@ -116,6 +133,14 @@ pub fn read_tree(tree: &Tree, codes: &Codes, data: &Dataset, seed: Seed) -> Resu
             })
             .collect();
         shuffled.sort_by(f64::total_cmp);
+        let null = shuffled[DRAWS * 95 / 100];
+        let swapped: Vec<(usize, f64)> =
+            orders.iter().map(|order| best(&answers, &taken(&|row| order[row]))).collect();
+        for ((column, mcc), named) in swapped.iter().zip(&mut named) {
+            if mcc.abs() >= LEAST && mcc.abs() > null {
+                named.insert(*column);
+            }
+        }
         readings.push(NodeReading {
             node,
             depth: depths[node],
@@ -123,10 +148,14 @@ pub fn read_tree(tree: &Tree, codes: &Codes, data: &Dataset, seed: Seed) -> Resu
             attribute: data.names.attributes[column].clone(),
             column,
             mcc,
-            null: shuffled[SHUFFLES * 95 / 100],
+            null,
+            p_rows: rank_p_value(mcc.abs(), shuffled),
+            p_classes: rank_p_value(mcc.abs(), swapped.into_iter().map(|(_, mcc)| mcc.abs())),
         });
     }
-    Ok(Readout { readings, least: LEAST })
+    let name = |column: usize| data.names.attributes[column].clone();
+    let by_class = named.into_iter().map(|draw| draw.into_iter().map(name).collect()).collect();
+    Ok(Readout { readings, least: LEAST, by_class })
 }
 
 /// The attribute with the largest correlation, the first of equals.
@@ -148,7 +177,7 @@ fn best(answers: &[bool], columns: &[Vec<bool>]) -> (usize, f64) {
 }
 
 impl NodeReading {
-    /// Whether the correlation is at least this large, and above what chance reaches.
+    /// Whether the correlation is at least this large, and above what shuffled rows reach.
     pub fn counts(&self, least: f64) -> bool {
         self.mcc.abs() >= least && self.mcc.abs() > self.null
     }
@@ -161,6 +190,18 @@ impl Readout {
         found.sort_unstable();
         found.dedup();
         found.into_iter().map(|(_, name)| name.to_string()).collect()
+    }
+
+    /// How often as many of these attributes, or more, would be read after classes had swapped their attributes, as a
+    /// p-value; see [`rank_p_value`].
+    ///
+    /// Book: `intersection/fidelity.md#eq-int-fid-class-null`.
+    pub fn p_value<S: AsRef<str>>(&self, names: &[S]) -> f64 {
+        let known = |found: &[String]| {
+            found.iter().filter(|found| names.iter().any(|name| name.as_ref() == found.as_str())).count()
+                as f64
+        };
+        rank_p_value(known(&self.attributes()), self.by_class.iter().map(|draw| known(draw)))
     }
 
     fn named(&self) -> impl Iterator<Item = &NodeReading> {
@@ -183,8 +224,8 @@ impl Readout {
     /// One row per question.
     pub fn table(&self) -> Result<Table> {
         let mut table =
-            Table::new(&["node", "depth", "rows", "attribute", "MCC", "95 % of shuffles below", "counts"])
-                .decimals(2);
+            Table::new(&["node", "depth", "rows", "attribute", "MCC", "p, rows", "p, classes", "counts"])
+                .decimals(3);
         for r in &self.readings {
             table = table.row(vec![
                 Cell::from(r.node),
@@ -192,7 +233,8 @@ impl Readout {
                 r.rows.into(),
                 r.attribute.as_str().into(),
                 r.mcc.into(),
-                r.null.into(),
+                r.p_rows.into(),
+                r.p_classes.into(),
                 if r.counts(self.least) { "yes" } else { "no" }.into(),
             ])?;
         }

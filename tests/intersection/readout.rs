@@ -2,13 +2,14 @@
 
 use candle_core::{DType, Device, Tensor};
 use lastlayer::data::Dataset;
+use lastlayer::data::critters::ATTRIBUTES;
 use lastlayer::distribution::normal_quantile;
 use lastlayer::error::Error;
 use lastlayer::intersection::{Readout, read_tree};
 use lastlayer::seed::Seed;
-use lastlayer::tree::{Codes, Node, Split, Tree};
+use lastlayer::tree::{Cart, Codes, Node, Split, Tree};
 
-use super::near;
+use super::{class_functions, near};
 
 const SEED: Seed = Seed::new(2109);
 
@@ -186,6 +187,31 @@ fn questions_that_ask_nothing_are_named_as_often_as_promised() {
     let quantile = normal_quantile(0.5 + 0.5 * 0.95f64.powf(1.0 / 8.0)).unwrap() / (ROWS as f64).sqrt();
     // A quantile of 200 values is uncertain by 4 %, of 400 such by 0.2 %; whole counts move it by as much again.
     near(nulls / quantile, 1.0, 0.02);
+}
+
+#[test]
+fn a_tree_on_random_functions_of_the_class_names_attributes_and_is_one_draw_of_many() {
+    const TREES: usize = 40;
+    const ROWS: usize = 480;
+    let (key, classes) = (&ATTRIBUTES[..8], ndarray::Array2::<f64>::eye(12));
+    let (mut named, mut significant, mut above_rows) = (0, 0, 0);
+    for case in 0..TREES {
+        let seed = SEED.named("class functions").stream(case as u64);
+        let (codes, data) = class_functions(ROWS, 16, seed);
+        let rows: Vec<usize> = data.labels().unwrap().iter().map(|y| *y as usize).collect();
+        let tree = Cart::default().fit(&codes, &classes.select(ndarray::Axis(0), &rows)).unwrap();
+        let read = read_tree(&tree, &codes, &data, seed).unwrap();
+        named += read.attributes().len();
+        above_rows += usize::from(read.readings[0].p_rows <= 0.05);
+        significant += usize::from(read.p_value(key) <= 0.05);
+        assert_eq!(read.by_class.len(), SHUFFLES as usize);
+    }
+    // Questions that part classes go with attributes that part them: many names, all far above shuffled rows.
+    assert!(named as f64 / TREES as f64 > 4.0, "{named}");
+    assert_eq!(above_rows, TREES);
+    // Yet classes that swap their attributes are named as often. Ties make alarms rarer.
+    let spread = (TREES as f64 * 0.05 * 0.95).sqrt();
+    assert!(significant as f64 <= TREES as f64 * 0.05 + ERRORS * spread, "{significant}");
 }
 
 #[test]
