@@ -1,8 +1,10 @@
 //! Studies of intersection regularisation: which hidden attributes emerge from species labels, by method and by setting; and
 //! animals told apart by their attributes.
 
+use std::collections::BTreeSet;
+
 use lastlayer::data::critters::ATTRIBUTES;
-use lastlayer::intersection::{NodeReading, Over, Sparsity};
+use lastlayer::intersection::{Over, Sparsity};
 use lastlayer::prelude::*;
 use lastlayer::train::SweepRun;
 
@@ -154,26 +156,22 @@ fn significant(p: f64) -> f64 {
     f64::from(u8::from(p <= 0.05))
 }
 
-/// Which attributes a tree is named after, and how many it would be after classes swapped theirs.
+/// Which attributes a tree is named after; and how many it would be if only rows were shuffled.
 fn named(tree: &Tree, codes: &Codes, data: &Dataset, seed: Seed, mut record: Record) -> Result<Record> {
     let readout = read_tree(tree, codes, data, seed.named("readout"))?;
     let named = readout.attributes();
     let known = |named: &[String], names: &[&str]| {
         named.iter().filter(|name| names.contains(&name.as_str())).count() as f64
     };
-    let drawn: Vec<f64> = readout.by_class.iter().map(|draw| known(draw, key())).collect();
+    let by_rows = readout.readings.iter().filter(|r| r.mcc.abs() >= readout.least && r.p_rows <= 0.05);
+    let by_rows: BTreeSet<String> = by_rows.map(|r| r.attribute.clone()).collect();
+    let by_rows: Vec<String> = by_rows.into_iter().collect();
     record = record
         .result("read_key", known(&named, key()))
         .result("read_free", known(&named, free()))
-        .result("read_key_class_null", mean(&drawn))
-        .result("read_key_class_null_p", readout.p_value(key()))
-        .result("read_key_class_null_below", significant(readout.p_value(key())))
+        .result("read_key_rows", known(&by_rows, key()))
+        .result("read_free_rows", known(&by_rows, free()))
         .result("questions", readout.readings.len() as f64);
-    for (null, word) in [(Null::Rows, "rows"), (Null::Classes, "classes")] {
-        let p = |r: &NodeReading| if null == Null::Rows { r.p_rows } else { r.p_classes };
-        let below = readout.readings.iter().filter(|r| r.counts(readout.least) && p(r) <= 0.05).count();
-        record = record.result(&format!("questions_below_{word}"), below as f64);
-    }
     for name in key() {
         record = record.result(&format!("read_{name}"), f64::from(u8::from(named.iter().any(|n| n == name))));
     }

@@ -289,7 +289,7 @@ fn a_run_that_was_stopped_in_the_middle_of_an_epoch_continues_to_the_same_bits()
 }
 
 #[test]
-fn corners_are_learnt_by_network_and_tree_and_their_attributes_can_be_read() {
+fn corners_are_learnt_by_network_and_tree_and_their_questions_are_the_attributes() {
     let data = data(400);
     let net = net(SEED);
     let both = Intersection::new(&net, &data, Agreement::default()).unwrap();
@@ -299,7 +299,10 @@ fn corners_are_learnt_by_network_and_tree_and_their_attributes_can_be_read() {
     assert!(both.accuracy(&data).unwrap() > 0.98);
     assert!(tree.accuracy(&codes, &data.labels().unwrap()).unwrap() > 0.97);
     let readout = lastlayer::intersection::read_tree(&tree, &codes, &data, SEED).unwrap();
-    assert_eq!(readout.attributes(), ["right", "upper"]);
+    let strong = |name: &str| readout.readings.iter().any(|r| r.attribute == name && r.mcc.abs() > 0.9);
+    assert!(strong("right") && strong("upper") && readout.readings[0].p_rows <= 0.05);
+    // Four classes part in three ways, and two of them are attributes: no swap of four classes tells that from chance.
+    assert!(readout.readings[0].p_classes > 0.05 && readout.attributes().is_empty());
 }
 
 #[test]
