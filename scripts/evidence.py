@@ -139,7 +139,7 @@ RECORDED_DIRTY = frozenset(
     bench-grl-step bench-ico-step bench-lp-auc bench-lp-dense bench-mlp-step bench-pair-search bench-ridge-head-large
     bench-ridge-head-small bench-threshold bench-tree-epoch bench-tree-fit critters foca-critters foca-rates foca-toy
     intersection-animals intersection-critters intersection-grid intersection-share intersection-variants lp-classes lp-f
-    lp-imbalance measures networks-torch rate-adult rate-features rate-gaussians together-ranking together-reader
+    measures networks-torch rate-features rate-gaussians together-ranking together-reader
     """.split()
 )
 

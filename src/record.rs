@@ -145,7 +145,8 @@ impl Record {
     ///
     /// ```
     /// use lastlayer::prelude::*;
-    /// let run = Record { seconds: 40.0, ..Record::start("seed-1", "cpu") };
+    /// let mut run = Record::start("seed-1", "cpu");
+    /// run.seconds = 40.0;
     /// let study = Record::start("study", "cpu").made_of(&[run.clone(), run.clone()])?;
     /// assert!(study.elapsed() >= 80.0);
     /// let mut other = run.clone();

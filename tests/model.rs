@@ -247,6 +247,18 @@ fn copies_share_parameters_unless_asked_not_to() {
 }
 
 #[test]
+fn the_weight_of_a_layer_comes_before_its_bias() {
+    let net = SplitNet::new(mlp(&[3, 4, 2]).unwrap(), 5, SEED, &CPU).unwrap();
+    let shapes = |vars: Vec<Var>| vars.iter().map(|var| var.dims().to_vec()).collect::<Vec<_>>();
+    assert_eq!(shapes(net.last()), [vec![5, 2], vec![5]]);
+    assert_eq!(shapes(net.bottom()), [vec![4, 3], vec![4], vec![2, 4], vec![2]]);
+    let bare = Layer::Linear { width: 5, bias: false };
+    let bare =
+        SplitNet::with_head(mlp(&[3, 2]).unwrap(), vec![(String::new(), bare)], SEED, DType::F32, &CPU);
+    assert_eq!(shapes(bare.unwrap().last()), [vec![5, 2]]);
+}
+
+#[test]
 fn a_saved_network_comes_back_to_the_bit() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("net.safetensors");

@@ -131,7 +131,8 @@ fn numbers_are_read_as_such() {
 fn a_study_takes_as_long_as_its_runs_and_is_of_their_revision() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let run = |name: &str, seconds: f64, revision: &str| {
-        let mut run = Record { seconds, ..sample(name, 0.1) };
+        let mut run = sample(name, 0.1);
+        run.seconds = seconds;
         run.provenance.revision = Some(revision.to_string());
         run
     };

@@ -1,6 +1,7 @@
 //! Training: optimisers by hand, schedules, groups, stops, checkpoints that continue to the same bytes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 
 use lastlayer::data::Dataset;
 use lastlayer::data::toy::{Gaussians, arcs};
@@ -9,8 +10,11 @@ use lastlayer::loss::{bce_logits, cross_entropy};
 use lastlayer::model::zoo::{conv_net, mlp};
 use lastlayer::model::{Layer, Pass, SplitNet};
 use lastlayer::prelude::{DType, Device, Tensor, Var};
+use lastlayer::rate::{Method, RateProblem, RateTraining, Surrogate, ThresholdPolicy};
 use lastlayer::seed::Seed;
-use lastlayer::train::{Batch, Decay, Group, Optimiser, Parameters, Run, Schedule, Step, Stopped, Trainer};
+use lastlayer::train::{
+    Batch, Decay, Group, Optimiser, Parameters, Run, Schedule, Step, Stopped, Trainable, Trainer,
+};
 
 const CPU: Device = Device::Cpu;
 const SEED: Seed = Seed::new(12);
@@ -256,24 +260,118 @@ fn the_best_epoch_is_kept_and_patience_ends_a_run() {
     );
     assert_eq!(state(&net), kept);
     assert_eq!(run.history.values("validation").unwrap()[2], 0.3);
-    // Out of time after the best epoch, its parameters are kept all the same.
-    let cut = self::net(4);
-    let (mut epochs, mut best) = (0, Vec::new());
-    let slow = || {
-        epochs += 1;
-        if epochs == 1 {
-            best = state(&cut);
-        }
-        std::thread::sleep(std::time::Duration::from_millis(if epochs == 2 { 300 } else { 0 }));
-        Ok(-f64::from(epochs))
-    };
-    let run = trainer().epochs(9).max_seconds(0.25).fit_validated(&cut, &data, step(&cut), slow).unwrap();
-    assert_eq!((run.stopped, run.best), (Stopped::OutOfTime, Some((1, -1.0))));
-    assert_eq!(state(&cut), best);
     config(trainer().patience(2).fit(&net, &data, step(&net)), "fit_validated");
     config(trainer().patience(0).fit_validated(&net, &data, step(&net), || Ok(0.0)), "at least 1");
     let nan = trainer().fit_validated(&net, &data, step(&net), || Ok(f64::NAN));
     assert!(matches!(nan, Err(Error::Solve { .. })));
+}
+
+#[test]
+fn a_run_that_is_cut_short_keeps_its_best_epoch() {
+    let (cut, data) = (net(4), data());
+    let (ask, asked) = mpsc::channel();
+    let (release, released) = mpsc::channel();
+    let (inner, mut epoch, best) = (cut.clone(), 0, Arc::new(Mutex::new(Vec::new())));
+    let seen = best.clone();
+    // The first epoch is the best; while the second is judged, the run is asked to stop.
+    let validate = move || {
+        epoch += 1;
+        if epoch == 1 {
+            *seen.lock().unwrap() = state(&inner);
+        } else {
+            ask.send(()).unwrap();
+            released.recv().unwrap();
+        }
+        Ok(-f64::from(epoch))
+    };
+    let job = trainer().epochs(9).spawn_validated(&cut, &data, step(&cut), validate).unwrap();
+    asked.recv().unwrap();
+    job.stop();
+    release.send(()).unwrap();
+    let run = job.join().unwrap();
+    assert_eq!((run.stopped, run.best, run.steps), (Stopped::Asked, Some((1, -1.0)), 14));
+    assert_eq!(state(&cut), *best.lock().unwrap());
+}
+
+/// A model that counts what it is told, and writes two diaries: one is put back when a step fails.
+#[derive(Clone)]
+struct Told(SplitNet, Arc<AtomicUsize>, [Var; 2]);
+
+impl Trainable for Told {
+    fn groups(&self) -> Vec<Group> {
+        self.0.groups()
+    }
+
+    fn statistics(&self) -> Vec<(String, Var)> {
+        vec![("place".to_string(), self.2[0].clone())]
+    }
+
+    fn appended(&self) -> Vec<(String, Var)> {
+        vec![("rows".to_string(), self.2[1].clone())]
+    }
+
+    fn moved(&self, _: &Batch) -> Result<()> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn told() -> Told {
+    let diary = || Var::zeros(1, DType::F64, &CPU).unwrap();
+    Told(net(4), Arc::default(), [diary(), diary()])
+}
+
+#[test]
+fn what_is_appended_is_kept_in_a_checkpoint_and_not_copied_before_each_step() {
+    let (data, folder) = (data(), tempfile::tempdir().unwrap());
+    let run = |told: &Told, stop: usize| {
+        trainer().checkpoints(folder.path(), 1).fit(&Parameters::of(told), &data, |b| {
+            let written = Tensor::new(&[b.step as f64 + 1.0], &CPU)?;
+            told.2.iter().try_for_each(|diary| diary.set(&written))?;
+            if b.step == stop {
+                return Err(Error::config("step", "killed", "the next run"));
+            }
+            step(&told.0)(b)
+        })
+    };
+    let first = told();
+    assert!(run(&first, 4).is_err());
+    // Step 4 wrote a 5 and failed: the statistic is that of step 3 again, what was appended stays and does not count.
+    assert_eq!(first.2.each_ref().map(|diary| numbers(diary)[0]), [4.0, 5.0]);
+    // A new process finds both in the checkpoint after step 3.
+    let second = told();
+    assert!(run(&second, 4).is_err());
+    let third = told();
+    let at_once = trainer().checkpoints(folder.path(), 1).max_seconds(0.0).fit(&third, &data, step(&third.0));
+    assert_eq!(at_once.unwrap().steps, 4);
+    assert_eq!(third.2.each_ref().map(|diary| numbers(diary)[0]), [4.0, 4.0]);
+}
+
+#[test]
+fn a_model_whose_parameters_are_regrouped_is_told_of_every_step() {
+    let data = data();
+    let told = told();
+    let slow = Parameters::of(&told).rate("bottom", 0.1).unwrap();
+    let run = trainer().fit(&slow, &data, step(&told.0)).unwrap();
+    assert_eq!(told.1.load(Ordering::Relaxed), run.steps);
+    // A method that works after each step does the same in either dress: tracked thresholds follow the scores.
+    let data = Gaussians::a().sample(100, SEED, &CPU).unwrap();
+    let train = |regrouped: bool| {
+        let net = SplitNet::new(mlp(&[6, 4]).unwrap(), 1, SEED, &CPU).unwrap();
+        let goal = RateProblem::fnr_at_fpr(0.1, Surrogate::sigmoid(2.0)).unwrap();
+        let training = RateTraining::new(&net, &goal, Method::method1()).unwrap();
+        let training = training
+            .policy(ThresholdPolicy::TrackAndCorrect { every: 3, batches: 2 })
+            .unwrap()
+            .corrected_on(&data);
+        let trainer = Trainer::adam(0.05).epochs(3).batch(20).seed(SEED).silent();
+        let run = match regrouped {
+            true => trainer.fit(&Parameters::of(&training), &data, |b| training.step(b)),
+            false => trainer.fit(&training, &data, |b| training.step(b)),
+        };
+        (serde_json::to_string(&run.unwrap().history).unwrap(), state(&net))
+    };
+    assert_eq!(train(true), train(false));
 }
 
 #[test]
@@ -459,20 +557,25 @@ fn a_job_runs_beside_and_can_be_stopped_and_joined() {
     let whole = net(10);
     trainer().fit(&whole, &data, step(&whole)).unwrap();
     let net = net(10);
-    let slow = {
+    let (ask, asked) = mpsc::channel();
+    let (release, released) = mpsc::channel();
+    let waiting = {
         let mut inner = step(&net);
         move |b: &Batch| {
-            std::thread::sleep(std::time::Duration::from_millis(2));
+            if b.step == 3 {
+                ask.send(()).unwrap();
+                released.recv().unwrap();
+            }
             inner(b)
         }
     };
-    let job = trainer().checkpoints(folder.path(), 1).spawn(&net, &data, slow).unwrap();
-    while job.poll().0 < 3 && !job.ended() {
-        std::thread::yield_now();
-    }
+    let job = trainer().checkpoints(folder.path(), 1).spawn(&net, &data, waiting).unwrap();
+    asked.recv().unwrap();
+    assert!(job.poll().0 == 3 && !job.ended());
     job.stop();
+    release.send(()).unwrap();
     let stopped = job.join().unwrap();
-    assert!(stopped.stopped == Stopped::Asked && stopped.steps >= 3, "{stopped:?}");
+    assert_eq!((stopped.stopped, stopped.steps), (Stopped::Asked, 4));
     config(job.join(), "one call of join");
     let rest = trainer().checkpoints(folder.path(), 1).spawn(&net, &data, step(&net)).unwrap();
     assert_eq!(rest.join().unwrap().stopped, Stopped::Finished);
@@ -488,7 +591,7 @@ fn a_job_runs_beside_and_can_be_stopped_and_joined() {
         inner(b)
     }));
     while std::sync::Arc::strong_count(&alive) > 1 {
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        std::thread::yield_now();
     }
     let failing = trainer().spawn(&net, &data, |_| Err(Error::config("mine", "bad", "good"))).unwrap();
     config(failing.join(), "mine");

@@ -1,6 +1,8 @@
 //! Studies of intersection regularisation: which hidden attributes emerge from species labels, by method and by setting; and
 //! animals told apart by their attributes.
 
+use std::collections::BTreeSet;
+
 use lastlayer::data::critters::ATTRIBUTES;
 use lastlayer::intersection::{Over, Sparsity};
 use lastlayer::prelude::*;
@@ -13,7 +15,8 @@ const EPOCHS: usize = 20;
 const BATCH: usize = 200;
 /// The one at which the quantised network has the best accuracy on validation images, of those in `variants`.
 const RATE: f64 = 3e-3;
-const SHUFFLES: usize = 20;
+/// Draws behind each null.
+const DRAWS: usize = 200;
 
 /// The eight attributes that decide the species, and the eight that do not.
 fn key() -> &'static [&'static str] {
@@ -121,21 +124,75 @@ fn measure(both: &Intersection, parts: &Parts, seed: Seed, mut record: Record) -
         let chosen = Recovery::of(&both.codes(&parts.validation)?, &parts.validation, binarise, Score::F1)?;
         record = record.result(&format!("key_{name}"), chosen.again(&codes, test)?.fidelity_of(key())?);
     }
-    let equality = Recovery::of(&codes, test, Binarise::Equality, Score::F1)?;
-    let null = equality.null(&codes, test, SHUFFLES, seed.named("null"))?;
-    let by = |names: &[&str]| null.iter().map(|r| r.fidelity_of(names)).collect::<Result<Vec<f64>>>();
-    record = record.result("key_null", mean(&by(key())?)).result("free_null", mean(&by(free())?));
-    let readout = read_tree(&tree, &codes, test, seed.named("readout"))?;
+    named(&tree, &codes, test, seed, chance(&codes, test, seed, record)?)
+}
+
+/// What chance gives: fidelity after rows were shuffled and after classes swapped their attributes, how far the key is above
+/// the latter, and whether the p-value is at most .05.
+fn chance(codes: &Codes, data: &Dataset, seed: Seed, mut record: Record) -> Result<Record> {
+    for (binarise, tests) in [(Binarise::Equality, ""), (Binarise::Threshold, "_threshold")] {
+        let found = Recovery::of(codes, data, binarise, Score::F1)?;
+        for (null, word) in [(Null::Rows, "null"), (Null::Classes, "class_null")] {
+            let drawn = found.null(null, codes, data, DRAWS, seed.named("null"))?;
+            for (names, part) in [(key(), "key"), (free(), "free")] {
+                let values = drawn.iter().map(|r| r.fidelity_of(names)).collect::<Result<Vec<f64>>>()?;
+                let name = format!("{part}{tests}_{word}");
+                record = record
+                    .result(&name, mean(&values))
+                    .result(&format!("{name}_less"), found.fidelity_of(names)? - mean(&values))
+                    .result(&format!("{name}_p"), found.p_value(&drawn, names)?)
+                    .result(&format!("{name}_below"), significant(found.p_value(&drawn, names)?));
+            }
+            for name in key() {
+                let p = found.p_value(&drawn, &[name])?;
+                record = record.result(&format!("{name}{tests}_{word}_below"), significant(p));
+            }
+        }
+    }
+    Ok(record)
+}
+
+fn significant(p: f64) -> f64 {
+    f64::from(u8::from(p <= 0.05))
+}
+
+/// Which attributes a tree is named after; and how many it would be if only rows were shuffled.
+fn named(tree: &Tree, codes: &Codes, data: &Dataset, seed: Seed, mut record: Record) -> Result<Record> {
+    let readout = read_tree(tree, codes, data, seed.named("readout"))?;
     let named = readout.attributes();
-    let known = |names: &[&str]| named.iter().filter(|name| names.contains(&name.as_str())).count() as f64;
+    let known = |named: &[String], names: &[&str]| {
+        named.iter().filter(|name| names.contains(&name.as_str())).count() as f64
+    };
+    let by_rows = readout.readings.iter().filter(|r| r.mcc.abs() >= readout.least && r.p_rows <= 0.05);
+    let by_rows: BTreeSet<String> = by_rows.map(|r| r.attribute.clone()).collect();
+    let by_rows: Vec<String> = by_rows.into_iter().collect();
     record = record
-        .result("read_key", known(key()))
-        .result("read_free", known(free()))
+        .result("read_key", known(&named, key()))
+        .result("read_free", known(&named, free()))
+        .result("read_key_rows", known(&by_rows, key()))
+        .result("read_free_rows", known(&by_rows, free()))
         .result("questions", readout.readings.len() as f64);
     for name in key() {
         record = record.result(&format!("read_{name}"), f64::from(u8::from(named.iter().any(|n| n == name))));
     }
     Ok(record)
+}
+
+/// What codes get that are functions of the species and otherwise random: 64 features of 16 levels.
+fn random(parts: &Parts, seed: Seed, record: Record) -> Result<Record> {
+    let codes = |data: &Dataset| -> Result<Codes> {
+        let code = |y: u32, j: u64| seed.named("random").stream(j).below(u64::from(y), 16);
+        let values = data.labels()?.into_iter().flat_map(|y| (0..64).map(move |j| code(y, j)));
+        Codes::from_bytes(values.map(|v| Ok(v? as u8)).collect::<Result<Vec<u8>>>()?, 64, 16)
+    };
+    let (seen, test) = (codes(&parts.train)?, codes(&parts.test)?);
+    let tree = Cart::default().fit(&seen, &one_hot(&parts.train.y, parts.train.k(), DType::F64)?)?;
+    let found = fidelities(&test, &parts.test)?;
+    let record = record
+        .result("key", found.key)
+        .result("key_threshold", found.key_threshold)
+        .result("free", found.free);
+    named(&tree, &test, &parts.test, seed, chance(&test, &parts.test, seed, record)?)
 }
 
 /// Means, deviations and gains over a baseline of every measure.
@@ -174,21 +231,23 @@ fn started(name: &str, seeds: u64) -> Record {
 /// The ablation: quantised, with a penalty, with a tree, with both; a soft tree on the pixels beside them.
 pub fn critters_study(words: &[String]) -> Result<Option<Record>> {
     const SEEDS: u64 = 10;
-    const METHODS: [&str; 9] =
-        ["quantised", "l1", "tree", "both", "l1_10", "both_10", "l1_50", "both_50", "soft"];
+    const METHODS: [&str; 10] =
+        ["quantised", "l1", "tree", "both", "l1_10", "both_10", "l1_50", "both_50", "soft", "random"];
     let sets = all_critters(Preset::Plain, SEEDS)?;
     let study = sweep("intersection-critters", words)?.vary("method", &METHODS).seeds(1..=SEEDS);
     study.run("cpu", |run: &SweepRun, record| {
         let parts = &sets[&run.seed.value()];
         let method = run.text("method")?;
-        if method == "soft" {
-            return soft(parts, run.seed, record);
+        match method {
+            "soft" => return soft(parts, run.seed, record),
+            "random" => return random(parts, run.seed, record),
+            _ => {}
         }
         let (both, by_epoch, seconds) = train(&ablation(method), parts, run.seed, true)?;
         measure(&both, parts, run.seed, record.result("seconds", seconds).result("by_epoch", by_epoch))
     })?;
     let Some(records) = complete(&study, METHODS.len() * SEEDS as usize)? else { return Ok(None) };
-    let mut record = started("intersection-critters", SEEDS);
+    let mut record = started("intersection-critters", SEEDS).config("draws", DRAWS);
     let of = |method: &str, measure: &str| results(&records, &[("method", method)], measure);
     for method in METHODS {
         let own: Vec<Record> = records.iter().filter(|r| r.config["method"] == method).cloned().collect();
@@ -218,9 +277,19 @@ pub fn critters_study(words: &[String]) -> Result<Option<Record>> {
         ("both_10", "l1_10"),
         ("l1_10", "quantised"),
     ] {
-        for measure in
-            ["key", "key_threshold", "key_mcc", "key_held_out", "accuracy", "tree_accuracy", "free"]
-        {
+        for measure in [
+            "key",
+            "key_threshold",
+            "key_class_null",
+            "key_class_null_less",
+            "key_threshold_class_null",
+            "key_threshold_class_null_less",
+            "key_mcc",
+            "key_held_out",
+            "accuracy",
+            "tree_accuracy",
+            "free",
+        ] {
             let name = format!("{ours}_less_{theirs}_{measure}");
             record = difference(record, &name, &of(ours, measure), &of(theirs, measure))?;
         }
@@ -246,18 +315,20 @@ fn soft(parts: &Parts, seed: Seed, record: Record) -> Result<Record> {
     let trainer = Trainer::adam(1e-2).batch(BATCH).epochs(2 * EPOCHS).seed(seed).silent();
     let run = trainer.fit(&soft, &parts.train, |b| soft.step(b))?;
     let x = parts.test.inputs()?.flatten_from(1)?;
-    let found = fidelities(&soft.answers(&x)?, &parts.test)?;
+    let answers = soft.answers(&x)?;
+    let found = fidelities(&answers, &parts.test)?;
     let right = |reading| -> Result<f64> {
         let said = soft.predict(&x, reading)?.argmax(1)?;
         Ok(100.0 * said.eq(&parts.test.y)?.to_dtype(DType::F64)?.mean_all()?.to_scalar::<f64>()?)
     };
-    Ok(record
+    let record = record
         .result("seconds", run.seconds)
         .result("accuracy", right(SoftReading::Average)?)
         .result("tree_accuracy", right(SoftReading::MostProbable)?)
         .result("key", found.key)
         .result("key_threshold", found.key_threshold)
-        .result("free", found.free))
+        .result("free", found.free);
+    chance(&answers, &parts.test, seed, record)
 }
 
 /// Width and bits: three widths, three numbers of bits, with and without the method.

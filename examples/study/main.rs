@@ -21,7 +21,7 @@ fn main() -> Result<()> {
             "ROW FOLDER [--shard i/n] [--threads k]",
         ));
     };
-    let revision = Provenance::here("cpu").revision.unwrap_or_default();
+    let revision = lastlayer::record::Provenance::here("cpu").revision.unwrap_or_default();
     if revision.ends_with("-dirty") && std::env::var_os("LASTLAYER_DIRTY").is_none() {
         let allowed =
             "a tree without changes: commit them first, or set LASTLAYER_DIRTY=1 for a try that is not kept";

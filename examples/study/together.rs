@@ -154,13 +154,14 @@ fn started(name: &str) -> Record {
 
 // --------------------------------------------------------------------------------------------------------------------
 
+/// End to end and against strangers. The last four are judged by a head of all samples only.
+const BACKBONES: [&str; 6] = ["plain", "foca", "foca_100", "natural", "unweighted", "unweighted_100"];
+
 /// A backbone trained end to end or against strangers, under a head fitted by likelihood or for its rate.
 pub fn head(words: &[String]) -> Result<Option<Record>> {
     let adult = adult()?;
-    let study = sweep("together-head", words)?
-        .vary("set", &SETS)
-        .vary("backbone", &["plain", "foca", "foca_100"])
-        .seeds(1..=SEEDS);
+    let study =
+        sweep("together-head", words)?.vary("set", &SETS).vary("backbone", &BACKBONES).seeds(1..=SEEDS);
     study.run("cpu", |run: &SweepRun, mut record| {
         let set = run.text("set")?;
         let parts = parts(set, Preset::Iid, &adult, run.seed)?;
@@ -168,19 +169,23 @@ pub fn head(words: &[String]) -> Result<Option<Record>> {
         let plan = extractor(mlp(&parts.train, &[hidden])?, 32, Layer::RmsNorm, Baseline::Plain)?;
         let net = SplitNet::new(plan, 2, run.seed, &Device::Cpu)?;
         let trainer = trainer(set, 1e-3, run.seed).schedule(Schedule::Cosine { floor: 0.0 });
-        match run.text("backbone")? {
-            "foca" | "foca_100" => {
-                // Heads of ten samples per class, as in part IV, or of a hundred.
-                let k = if run.text("backbone")? == "foca" { 10 } else { 100 };
-                let strangers = Foca { k, ..Foca::default() }.strangers(&parts.train)?;
-                trainer.fit(&net, &parts.train, |b| strangers.step(&net, b))?;
+        let (name, train) = (run.text("backbone")?, &parts.train);
+        // Heads of ten samples per class, as in part IV, or of a hundred.
+        let k = if name.ends_with("_100") { 100 } else { 10 };
+        let foca = Foca { k, natural: name == "natural", ..Foca::default() };
+        let strangers = foca.strangers(train)?;
+        trainer.fit(&net, train, |b| match name {
+            "plain" => Ok(Step::new(cross_entropy(&net.forward(&b.x, b.pass())?, &b.y)?)),
+            // Batches that count each class as often as it comes, for which equal counts stand.
+            "unweighted" | "unweighted_100" => {
+                let theirs = train.subset(&strangers.draw(b.seed)?)?;
+                let z = net.features(&Tensor::cat(&[&theirs.inputs()?, &b.x], 0)?, b.pass())?;
+                let (others, z) = (z.narrow(0, 0, theirs.n())?, z.narrow(0, theirs.n(), b.rows.len())?);
+                let loss = foca.loss(&others, &theirs.labels()?, &z, &b.y, &[1, 1])?;
+                Ok(Step::by_group(vec![("bottom", loss)]))
             }
-            _ => {
-                trainer.fit(&net, &parts.train, |b| {
-                    Ok(Step::new(cross_entropy(&net.forward(&b.x, b.pass())?, &b.y)?))
-                })?;
-            }
-        }
+            _ => strangers.step(&net, b),
+        })?;
         let [train, validation, test] =
             [&parts.train, &parts.validation, &parts.test].map(|data| net.feature_set(data));
         let (train, validation, test) = (train?, validation?, test?);
@@ -195,18 +200,20 @@ pub fn head(words: &[String]) -> Result<Option<Record>> {
         }
         Ok(record)
     })?;
-    let Some(records) = complete(&study, 2 * 3 * SEEDS as usize)? else { return Ok(None) };
+    let Some(records) = complete(&study, 2 * BACKBONES.len() * SEEDS as usize)? else { return Ok(None) };
     let mut record = started("together-head");
     for set in SETS {
         let [plain, foca] = ["plain", "foca"].map(|name| [("set", set), ("backbone", name)]);
-        let larger = [("set", set), ("backbone", "foca_100")];
-        for (name, settings) in [("plain", &plain), ("foca", &foca), ("foca_100", &larger)] {
-            record =
-                record.result(&format!("{set}_{name}_spread"), mean(&results(&records, settings, "spread")));
+        let of = |name, key| results(&records, &[("set", set), ("backbone", name)], key);
+        for name in BACKBONES {
+            record = record.result(&format!("{set}_{name}_spread"), mean(&of(name, "spread")));
         }
-        let of = |settings: &[(&str, &str)]| results(&records, settings, "all_logistic_fnr");
-        let cost = paired(of(&larger), of(&plain), 0.95)?.difference;
-        record = record.result(&format!("{set}_foca_100_gain"), cost);
+        for name in &BACKBONES[2..] {
+            for (measure, key) in [("", "all_logistic_fnr"), ("_auc", "all_logistic_auc")] {
+                let gain = paired(of(name, key), of("plain", key), 0.95)?.difference;
+                record = record.result(&format!("{set}_{name}{measure}_gain"), gain);
+            }
+        }
         for size in ["all", "few"] {
             for measure in ["fnr", "auc", "fnr_moved", "fpr_moved"] {
                 // Against the chosen penalty, and against the one that nobody chose.

@@ -6,7 +6,7 @@ use candle_core::{D, Tensor};
 
 use crate::data::Dataset;
 use crate::error::{Error, Result, ensure_shape};
-use crate::loss::{cross_entropy, one_hot, squared};
+use crate::loss::{one_hot, soft_cross_entropy};
 use crate::model::SplitNet;
 use crate::probe::WeakFit;
 use crate::probe::{ClassRows, Features};
@@ -22,7 +22,7 @@ use crate::train::{Batch, Step};
 /// let others = Var::new(&[[0.0f64], [2.0]], &Device::Cpu)?;
 /// let (z, y) = (Tensor::new(&[[1.5f64]], &Device::Cpu)?, Tensor::new(&[1u32], &Device::Cpu)?);
 /// let reaches = |theta| -> Result<bool> {
-///     let loss = Foca { k: 1, theta, ..Foca::default() }.loss(&others, &[0, 1], &z, &y, 2)?;
+///     let loss = Foca { k: 1, theta, ..Foca::default() }.loss(&others, &[0, 1], &z, &y, &[1, 1])?;
 ///     Ok(loss.backward()?.get(&others).is_some())
 /// };
 /// assert!(!reaches(ThetaGrad::Fixed)?); // the head is a constant
@@ -44,7 +44,7 @@ pub enum ThetaGrad {
 /// Foca { k: 10, ..Foca::default() }.strangers(&train)?
 /// ```
 /// Checked by `tests/foca/training.rs`.
-/// Book: `foca/anonymous.md#eq-foca-anon-exact`, `#eq-foca-anon-collapse`.
+/// Book: `foca/anonymous.md#eq-foca-anon-exact`, `#eq-foca-anon-collapse`, `#eq-foca-anon-shares`.
 ///
 /// ```
 /// use lastlayer::prelude::*;
@@ -52,14 +52,20 @@ pub enum ThetaGrad {
 /// let others = Tensor::new(&[[0.0f64], [2.0]], &Device::Cpu)?;
 /// let (z, y) = (Tensor::new(&[[2.0f64]], &Device::Cpu)?, Tensor::new(&[1u32], &Device::Cpu)?);
 /// let foca = Foca { k: 1, fit: WeakFit::RidgeSum(1.0), ..Foca::default() };
-/// let loss = foca.loss(&others, &[0, 1], &z, &y, 2)?.to_scalar::<f64>()?;
-/// assert!((loss - 2.0 / 36.0).abs() < 1e-12); // off by 1/6 in both columns
+/// let loss = |counts: &[usize]| -> Result<f64> {
+///     Ok(foca.loss(&others, &[0, 1], &z, &y, counts)?.to_scalar()?)
+/// };
+/// assert!((loss(&[50, 50])? - 2.0 / 36.0).abs() < 1e-12); // off by 1/6 in both columns
+/// // In a set with a quarter of class 1 its samples count twice: half of the head's samples are of it.
+/// assert!((loss(&[75, 25])? - 2.0 * 2.0 / 36.0).abs() < 1e-12);
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Foca {
-    /// Samples of each class that a head is fitted to.
+    /// Samples of each class that a head is fitted to; their mean over the classes if `natural`.
     pub k: usize,
+    /// Draws classes for a head by their shares in the training set, at least one sample of each, in place of k of each.
+    pub natural: bool,
     /// How; the loss of the backbone is the same as that of the fit, without its penalty.
     pub fit: WeakFit,
     pub theta: ThetaGrad,
@@ -75,6 +81,7 @@ impl Default for Foca {
     fn default() -> Foca {
         Foca {
             k: 10,
+            natural: false,
             fit: WeakFit::RidgeSum(1.0),
             theta: ThetaGrad::Fixed,
             heads: 1,
@@ -122,21 +129,25 @@ impl Foca {
     /// Loss of features under heads fitted to others.
     ///
     /// ```text
-    /// mean over heads and rows of ‖Wᵀz + b − e_y‖², or of the cross entropy
+    /// mean over heads and rows of v_y ‖Wᵀz + b − e_y‖², or of v_y times the cross entropy
+    /// v_c = (share of class c in their_y) / (share of class c in counts)
     /// ```
     /// Shapes: `others` (heads · n, d), one head's rows after the other's, with their classes; `z` (m, d), `y` (m) of an
-    /// integer dtype → scalar. The gradient in `z` is that of constant heads; that in `others` is zero if `theta` is
-    /// [`Fixed`](ThetaGrad::Fixed), and exact if it is [`Through`](ThetaGrad::Through). Host: `others`. Fails: `Shape`, and
-    /// as [`WeakFit::fit`].
-    /// Book: `foca/ridge.md#eq-foca-ridge-outer`.
+    /// integer dtype; `counts` has the samples of each class in the set from which `z` was drawn → scalar. A batch so
+    /// weighted holds the classes, in the mean over batches, in the shares that the heads have seen: with others, all
+    /// features would drift together. The gradient in `z` is that of constant heads; that in `others` is zero if `theta` is
+    /// [`Fixed`](ThetaGrad::Fixed), and exact if it is [`Through`](ThetaGrad::Through). Host: `others`. Fails: `Shape`,
+    /// `Data` for a count of zero, and as [`WeakFit::fit`].
+    /// Book: `foca/anonymous.md#eq-foca-anon-weights`, `foca/ridge.md#eq-foca-ridge-outer`.
     pub fn loss(
         &self,
         others: &Tensor,
         their_y: &[u32],
         z: &Tensor,
         y: &Tensor,
-        classes: usize,
+        counts: &[usize],
     ) -> Result<Tensor> {
+        let classes = counts.len();
         let (rows, d) = (their_y.len() / self.heads.max(1), z.dim(D::Minus1)?);
         if rows == 0 || rows * self.heads != their_y.len() {
             let expected = format!("as many rows for each of {} heads", self.heads);
@@ -158,23 +169,49 @@ impl Foca {
         ensure_shape("labels of features", &[m][..], y.dims())?;
         let scores = scores.reshape((m * self.heads, classes))?;
         let y = y.unsqueeze(1)?.broadcast_as((m, self.heads))?.flatten_all()?;
+        let hot = one_hot(&y, classes, scores.dtype())?;
+        let weights = Tensor::new(class_weights(their_y, counts)?, z.device())?.to_dtype(scores.dtype())?;
+        let weighted = hot.broadcast_mul(&weights)?;
         if self.fit.is_ridge() {
-            Ok((squared(&scores, &one_hot(&y, classes, scores.dtype())?)? * classes as f64)?)
+            let errors = (scores - hot)?.sqr()?.broadcast_mul(&weighted.sum_keepdim(1)?)?;
+            Ok((errors.mean_all()? * classes as f64)?)
         } else {
-            cross_entropy(&scores, &y)
+            soft_cross_entropy(&scores, &weighted)
         }
     }
+}
+
+/// What a sample of each class counts, so that a batch from a set with these counts is to the heads as their own samples.
+/// Exactly 1 where the shares are equal: both are the same fraction, rounded once.
+fn class_weights(their_y: &[u32], counts: &[usize]) -> Result<Vec<f64>> {
+    if let Some(class) = counts.iter().position(|count| *count == 0) {
+        return Err(Error::data("counts of classes", format!("class {class} has no sample to be weighted")));
+    }
+    let all: usize = counts.iter().sum();
+    let weight = |(class, count): (usize, &usize)| {
+        let theirs = their_y.iter().filter(|y| **y as usize == class).count();
+        (theirs as f64 / their_y.len() as f64) / (*count as f64 / all as f64)
+    };
+    Ok(counts.iter().enumerate().map(weight).collect())
 }
 
 impl Strangers {
     /// Rows for the heads of a step, one head's after the other's; no row serves two heads.
     pub fn draw(&self, seed: Seed) -> Result<Vec<usize>> {
-        let Foca { k, heads, replacement, .. } = self.foca;
-        let pool = self.rows.draw(k.saturating_mul(heads), replacement, seed.named("strangers"))?;
-        let of_class = |class: usize, head: usize| pool[(class * heads + head) * k..][..k].to_vec();
-        Ok((0..heads)
-            .flat_map(|head| (0..self.data.k()).flat_map(move |class| of_class(class, head)))
-            .collect())
+        let Foca { k, natural, heads, replacement, .. } = self.foca;
+        let (counts, classes) = (self.rows.counts(), self.data.k());
+        let by_share =
+            |count: &usize| (k as f64 * classes as f64 * *count as f64 / self.data.n() as f64).round();
+        let of_class = |count| if natural && k > 0 { (by_share(count) as usize).max(1) } else { k };
+        let each: Vec<usize> = counts.iter().map(of_class).collect();
+        let pool: Vec<usize> = each.iter().map(|k| k.saturating_mul(heads)).collect();
+        let mut pool = self.rows.draw_each(&pool, replacement, seed.named("strangers"))?.into_iter();
+        // From class by class to head by head.
+        let mut own = vec![Vec::new(); heads];
+        for k in each {
+            own.iter_mut().for_each(|rows| rows.extend(pool.by_ref().take(k)));
+        }
+        Ok(own.concat())
     }
 
     /// What the backbone minimises on a batch: its loss under heads that this step draws.
@@ -199,7 +236,7 @@ impl Strangers {
             let left = Tensor::new(left, z.device())?;
             (z, y) = (z.index_select(&left, 0)?, y.index_select(&left, 0)?);
         }
-        let loss = self.foca.loss(&others, &theirs.labels()?, &z, &y, self.data.k())?;
+        let loss = self.foca.loss(&others, &theirs.labels()?, &z, &y, &self.rows.counts())?;
         Ok(Step::by_group(vec![("bottom", loss)]))
     }
 

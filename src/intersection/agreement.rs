@@ -321,7 +321,13 @@ impl Intersection {
                 let p = log_softmax(&s.detach())?.exp()?;
                 let codes = Codes::new(&z, self.levels)?;
                 let fit = |examples: &Examples| self.agreement.cart.fit_examples(examples);
-                let tree = lock(memory).push(batch.epoch, (&codes, &z), &p, self.agreement.every, fit)?;
+                let tree = lock(memory).push(
+                    (batch.epoch, batch.step),
+                    (&codes, &z),
+                    &p,
+                    self.agreement.every,
+                    fit,
+                )?;
                 let t: Vec<f64> = tree.predict(&codes)?.into_iter().collect();
                 Some(Tensor::from_vec(t, s.dims(), s.device())?.to_dtype(s.dtype())?)
             }
@@ -370,15 +376,19 @@ fn lock(memory: &Mutex<Memory>) -> MutexGuard<'_, Memory> {
     memory.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The groups of the network, `bottom` and `last`; the memory of the epoch is kept with its statistics.
+/// The groups of the network, `bottom` and `last`; the tree is kept with its statistics, codes of the epoch beside them.
 impl Trainable for Intersection {
     fn groups(&self) -> Vec<Group> {
         self.net.groups()
     }
 
     fn statistics(&self) -> Vec<(String, Var)> {
-        let memory = self.memory.iter().flat_map(|memory| lock(memory).vars());
+        let memory = self.memory.iter().flat_map(|memory| lock(memory).statistics());
         self.net.statistics().into_iter().chain(memory).collect()
+    }
+
+    fn appended(&self) -> Vec<(String, Var)> {
+        self.memory.iter().flat_map(|memory| lock(memory).appended()).collect()
     }
 
     fn identity(&self) -> String {

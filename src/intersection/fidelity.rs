@@ -56,6 +56,77 @@ pub enum Score {
     Mcc,
 }
 
+/// What chance leaves in place when it deals the attributes anew.
+///
+/// Attributes of a row stay together under both. Codes that know the class and nothing else are far above `Rows`, whatever
+/// the attributes are; only `Classes` can judge attributes that follow from the class.
+/// Book: `intersection/fidelity.md#eq-int-fid-class-null`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// // Each of 6 classes has 4 rows, one code and an attribute or none: the code is the number of the class.
+/// let y: Vec<u32> = (0..24).map(|row| row % 6).collect();
+/// let codes = Codes::from_bytes(y.iter().map(|y| *y as u8).collect(), 1, 6)?;
+/// let a = Tensor::from_vec(y.iter().map(|y| u8::from(*y == 2)).collect::<Vec<u8>>(), (24, 1), &Device::Cpu)?;
+/// let x = Tensor::zeros((24, 1), DType::F32, &Device::Cpu)?;
+/// let data = Dataset::new("classes", x, Tensor::new(y, &Device::Cpu)?, ["a", "b", "c", "d", "e", "f"])?;
+/// let data = data.with_attributes(a, ["third"])?;
+/// let found = Recovery::of(&codes, &data, Binarise::Equality, Score::F1)?;
+/// let p = |null| found.p_value(&found.null(null, &codes, &data, 99, Seed::new(1))?, &["third"]);
+/// assert_eq!((p(Null::Rows)?, p(Null::Classes)?), (0.01, 1.0)); // any class would have been found as well
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Null {
+    /// Nothing: each row takes the attributes of any row.
+    #[default]
+    Rows,
+    /// The classes: all rows of a class take attributes of rows of one and the same class, which is drawn. A class that is
+    /// larger than the one it takes from takes some rows again.
+    Classes,
+}
+
+impl Null {
+    /// For each row, the row whose attributes it takes.
+    pub(super) fn order(self, labels: &[u32], seed: Seed) -> Vec<usize> {
+        if self == Null::Rows {
+            return seed.permutation(labels.len());
+        }
+        let mut classes = std::collections::BTreeMap::<u32, Vec<usize>>::new();
+        for (row, label) in labels.iter().enumerate() {
+            classes.entry(*label).or_default().push(row);
+        }
+        let classes: Vec<Vec<usize>> = classes.into_values().collect();
+        let mut order = vec![0; labels.len()];
+        for (own, from) in classes.iter().zip(seed.permutation(classes.len())) {
+            let from_rows = &classes[from];
+            let dealt = seed.stream(from as u64).permutation(from_rows.len());
+            for (row, taken) in own.iter().zip(dealt.iter().cycle()) {
+                order[*row] = from_rows[*taken];
+            }
+        }
+        order
+    }
+}
+
+/// Rank of an observed value among draws of chance, as a p-value: (1 + draws that reach it)/(1 + draws).
+///
+/// Book: `intersection/fidelity.md#eq-int-fid-rank`.
+///
+/// ```
+/// use lastlayer::intersection::rank_p_value;
+/// assert_eq!(rank_p_value(0.9, [0.1, 0.9, 0.3]), 0.5); // a tie reaches it
+/// assert_eq!(rank_p_value(0.9, [0.0; 99]), 0.01); // never zero
+/// ```
+pub fn rank_p_value(observed: f64, draws: impl IntoIterator<Item = f64>) -> f64 {
+    let (mut reached, mut all) = (1.0, 1.0);
+    for draw in draws {
+        all += 1.0;
+        reached += f64::from(u8::from(draw >= observed));
+    }
+    reached / all
+}
+
 /// An attribute and the test that comes closest to it.
 ///
 /// ```
@@ -91,7 +162,7 @@ pub struct Matched {
 /// ```
 /// One feature may serve several attributes. Attributes that all rows have, or none, are left out. Where some feature leaves a
 /// code unused the value is at least [`floor`], which a test that always holds has; and it grows with the number of tests by
-/// chance alone: report [`null`](Recovery::null) beside it. Differs: the tests v ≠ c of the paper are left out, they are the negations.
+/// chance alone: report both kinds of [`null`](Recovery::null) beside it. Differs: the tests v ≠ c of the paper are left out, they are the negations.
 /// Checked by `tests/intersection/fidelity.rs` against counts.
 /// Book: `intersection/fidelity.md#eq-int-fid-definition`.
 ///
@@ -104,7 +175,7 @@ pub struct Matched {
 /// let data = data.with_attributes(a, ["seen", "everywhere"])?;
 /// let found = Recovery::of(&codes, &data, Binarise::Equality, Score::F1)?;
 /// assert_eq!((found.fidelity(), &found.excluded[..]), (1.0, &["everywhere".to_string()][..]));
-/// let chance = found.null(&codes, &data, 20, Seed::new(1))?;
+/// let chance = found.null(Null::Rows, &codes, &data, 20, Seed::new(1))?;
 /// assert!(chance.iter().all(|null| null.fidelity() <= 1.0));
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
@@ -190,18 +261,26 @@ impl Recovery {
         }
     }
 
-    /// Fidelity after the rows of the attributes were shuffled, several times: what chance reaches with as many tests.
+    /// Fidelity after the attributes were dealt anew, several times: what chance reaches with as many tests.
     ///
-    /// Attributes are shuffled together. Fails: as [`of`](Recovery::of), and `Config` without a shuffle.
-    /// Book: `intersection/fidelity.md#eq-int-fid-null`, `#eq-int-fid-rank`.
-    pub fn null(&self, codes: &Codes, data: &Dataset, times: usize, seed: Seed) -> Result<Vec<Recovery>> {
+    /// Host: labels and attributes. Fails: as [`of`](Recovery::of), and `Config` without a draw.
+    /// Book: `intersection/fidelity.md#eq-int-fid-null`, `#eq-int-fid-class-null`.
+    pub fn null(
+        &self,
+        null: Null,
+        codes: &Codes,
+        data: &Dataset,
+        times: usize,
+        seed: Seed,
+    ) -> Result<Vec<Recovery>> {
         if times == 0 {
-            return Err(Error::config("shuffles", 0, "at least 1; 20 by habit"));
+            return Err(Error::config("draws of chance", 0, "at least 1; 99 for p-values from 0.01"));
         }
+        let labels = data.labels()?;
         let table = attributes(data)?.numbers()?.into_owned();
         let columns = data.names.attributes.len();
         let shuffled = |time: usize| {
-            let order = seed.stream(time as u64).permutation(data.n());
+            let order = null.order(&labels, seed.stream(time as u64));
             let rows = order.iter().flat_map(|row| table[row * columns..][..columns].iter().copied());
             let a = ndarray::Array2::from_shape_vec((data.n(), columns), rows.collect());
             let a = a.map_err(|e| Error::shape("attributes", "[n, attributes]", e))?;
@@ -224,6 +303,16 @@ impl Recovery {
             return Err(Error::config("attributes", "none of them", known.join(", ")));
         }
         Ok(mean(values.into_iter()))
+    }
+
+    /// How often chance reaches the mean over the attributes of these names, as a p-value; see [`rank_p_value`].
+    ///
+    /// A draw that leaves none of them two values counts as one that reaches it. Fails: as
+    /// [`fidelity_of`](Recovery::fidelity_of).
+    /// Book: `intersection/fidelity.md#eq-int-fid-rank`.
+    pub fn p_value<S: AsRef<str>>(&self, null: &[Recovery], names: &[S]) -> Result<f64> {
+        let drawn = null.iter().map(|draw| draw.fidelity_of(names).unwrap_or(f64::INFINITY));
+        Ok(rank_p_value(self.fidelity_of(names)?, drawn))
     }
 
     /// Mean of what a test that always holds reaches: [`floor`] for F1, zero for a correlation.

@@ -12,7 +12,7 @@ pub(super) struct Memory {
     /// (samples, d) and (samples, k): the first rows belong to this epoch.
     codes: Var,
     probabilities: Var,
-    /// Epoch from 1, and how many rows and batches of it have been seen.
+    /// Epoch and step from 1, and how many rows and batches of the epoch have been seen.
     place: Var,
     /// (nodes, 6 + k) The tree, row by row; a negative weight ends it.
     tree: Var,
@@ -24,7 +24,7 @@ pub(super) struct Memory {
 
 #[derive(Clone, Debug)]
 struct Ready {
-    place: [usize; 3],
+    place: [usize; 4],
     examples: Examples,
     tree: Option<Tree>,
 }
@@ -39,41 +39,44 @@ impl Memory {
         Ok(Memory {
             codes: Var::zeros((samples, d), DType::U8, device)?,
             probabilities: Var::zeros((samples, k), DType::F32, device)?,
-            place: Var::zeros(3, DType::F64, device)?,
+            place: Var::zeros(4, DType::F64, device)?,
             tree: Var::from_tensor(&(Tensor::ones((nodes, OWN + k), DType::F64, device)? * -1.0)?)?,
             levels,
             ready: None,
         })
     }
 
-    pub fn vars(&self) -> [(String, Var); 4] {
-        [
-            ("codes of the epoch", &self.codes),
-            ("probabilities of the epoch", &self.probabilities),
-            ("place in the epoch", &self.place),
-            ("tree", &self.tree),
-        ]
-        .map(|(name, var)| (name.to_string(), var.clone()))
+    /// Where in the epoch it stands, and the tree: small.
+    pub fn statistics(&self) -> [(String, Var); 2] {
+        [("place in the epoch", &self.place), ("tree", &self.tree)]
+            .map(|(name, var)| (name.to_string(), var.clone()))
     }
 
-    /// Adds a batch to S′, which begins anew with each epoch, and refits the tree if it is time to: after every `every`
-    /// batches, after the last of an epoch, and if there is none yet.
+    /// S′, which grows within an epoch. Rows beyond the place do not count.
+    pub fn appended(&self) -> [(String, Var); 2] {
+        [("codes of the epoch", &self.codes), ("probabilities of the epoch", &self.probabilities)]
+            .map(|(name, var)| (name.to_string(), var.clone()))
+    }
+
+    /// Adds the batch of a step to S′, which begins anew with each epoch and each run, and refits the tree if it is time
+    /// to: after every `every` batches, after the last of an epoch, and if there is none yet.
     ///
     /// Host: all of the batch. Fails: `Shape` if an epoch has more rows than the set it was made for.
     pub fn push(
         &mut self,
-        epoch: usize,
+        (epoch, step): (usize, usize),
         codes: (&Codes, &Tensor),
         p: &Tensor,
         every: usize,
         fit: impl Fn(&Examples) -> Result<Tree>,
     ) -> Result<Tree> {
         let mut ready = self.ready()?;
-        if ready.place[0] != epoch + 1 {
-            ready.place = [epoch + 1, 0, 0];
+        // Steps only go back where another run begins.
+        if ready.place[0] != epoch + 1 || step < ready.place[1] {
+            ready.place = [epoch + 1, step, 0, 0];
             ready.examples.clear();
         }
-        let [_, rows, batches] = ready.place;
+        let [_, _, rows, batches] = ready.place;
         let (samples, after) = (self.codes.dim(0)?, rows + codes.0.n());
         if after > samples {
             let expected =
@@ -83,7 +86,7 @@ impl Memory {
         self.codes.slice_set(&codes.1.detach().to_dtype(DType::U8)?.contiguous()?, 0, rows)?;
         self.probabilities.slice_set(&p.detach().to_dtype(DType::F32)?.contiguous()?, 0, rows)?;
         ready.examples.push(codes.0, &p.to_dtype(DType::F32)?)?;
-        ready.place = [epoch + 1, after, batches + 1];
+        ready.place = [epoch + 1, step + 1, after, batches + 1];
         let due = (batches + 1).is_multiple_of(every) || after == samples;
         let tree = match ready.tree.take() {
             Some(tree) if !due => tree,
@@ -110,15 +113,15 @@ impl Memory {
     /// What is in the variables, ready for use: as it was left, or read anew. Host: all of it, if read anew.
     fn ready(&mut self) -> Result<Ready> {
         let place: Vec<usize> = self.place.numbers()?.iter().map(|n| *n as usize).collect();
-        let place = [place[0], place[1], place[2]];
+        let place = [place[0], place[1], place[2], place[3]];
         if let Some(ready) = self.ready.take().filter(|ready| ready.place == place) {
             return Ok(ready);
         }
         let (d, k) = (self.codes.dim(1)?, self.probabilities.dim(1)?);
         let mut examples = Examples::new(d, self.levels, k)?;
-        if place[1] > 0 {
-            let codes = Codes::new(&self.codes.narrow(0, 0, place[1])?, self.levels)?;
-            examples.push(&codes, &self.probabilities.narrow(0, 0, place[1])?)?;
+        if place[2] > 0 {
+            let codes = Codes::new(&self.codes.narrow(0, 0, place[2])?, self.levels)?;
+            examples.push(&codes, &self.probabilities.narrow(0, 0, place[2])?)?;
         }
         Ok(Ready { place, examples, tree: self.read()? })
     }

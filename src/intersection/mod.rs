@@ -37,5 +37,5 @@ mod readout;
 
 pub use crate::ops::{Grid, Quantiser, Range, RangeGradient};
 pub use agreement::{Agreement, Intersection, Over, Sparsity, code_net, codes_of};
-pub use fidelity::{Binarise, Matched, Recovery, Score, class_oracle, floor};
+pub use fidelity::{Binarise, Matched, Null, Recovery, Score, class_oracle, floor, rank_p_value};
 pub use readout::{NodeReading, Readout, read_tree};

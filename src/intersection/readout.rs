@@ -2,7 +2,7 @@
 
 use ndarray::Array2;
 
-use super::fidelity::Count;
+use super::fidelity::{Count, Null, rank_p_value};
 use crate::data::Dataset;
 use crate::error::{Error, Result, ensure_shape};
 use crate::numbers::Numbers;
@@ -22,9 +22,11 @@ use crate::tree::{Codes, Tree, TreeNames};
 ///     column: 3,
 ///     mcc: -0.8,
 ///     null: 0.2,
+///     p_rows: 0.005,
+///     p_classes: 0.005,
 /// };
-/// assert!(reading.counts(0.5)); // strong, of whatever sign, and above chance
-/// assert!(!NodeReading { null: 0.9, ..reading }.counts(0.5));
+/// assert!(reading.counts(0.5)); // strong, of whatever sign, and above chance of both kinds
+/// assert!(!NodeReading { p_classes: 0.3, ..reading }.counts(0.5)); // any attribute of these classes would do
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeReading {
@@ -37,8 +39,12 @@ pub struct NodeReading {
     pub column: usize,
     /// Their correlation inside the node; negative if a high code says that the attribute is absent.
     pub mcc: f64,
-    /// What 95 % of shuffles stay below, each with its own best attribute.
+    /// What 95 % of shuffles of the rows stay below, each with its own best attribute.
     pub null: f64,
+    /// How often shuffled rows reach the correlation, as a p-value.
+    pub p_rows: f64,
+    /// How often they reach it if classes swap their attributes, [`Null::Classes`].
+    pub p_classes: f64,
 }
 
 /// The questions of a tree as attributes. Checked by `tests/intersection/readout.rs`.
@@ -64,8 +70,10 @@ pub struct Readout {
     pub least: f64,
 }
 
-/// Shuffles behind a null.
-const SHUFFLES: usize = 200;
+/// Largest p-value that counts.
+const LEVEL: f64 = 0.05;
+/// Draws behind each null.
+const DRAWS: usize = 200;
 /// Correlation below which a question is not named after an attribute.
 const LEAST: f64 = 0.5;
 
@@ -74,8 +82,11 @@ const LEAST: f64 = 0.5;
 /// ```text
 /// inside a node:  max over attributes f of |MCC(1[v > τ], f)|,   against the same after shuffling the answers
 /// ```
-/// Host: codes and attributes. Cost: 200 shuffles of the rows of each node. Fails: `Data` if the set has no attributes,
-/// `Shape` for codes of another set or tree.
+/// A question that parts classes goes with whatever attribute parts them, far above shuffled answers. So the same is measured
+/// after the classes of the whole set have swapped their attributes, [`Null::Classes`]; where few classes are left that can
+/// seldom be told from chance. Host: codes, labels and attributes. Cost: 200 draws of either kind for each node. Fails: `Data`
+/// if the set has no attributes, `Shape` for codes of another set or tree.
+/// Book: `intersection/fidelity.md#eq-int-fid-class-null`.
 ///
 /// ```
 /// use lastlayer::prelude::*;
@@ -99,16 +110,21 @@ pub fn read_tree(tree: &Tree, codes: &Codes, data: &Dataset, seed: Seed) -> Resu
     ensure_shape("attributes of codes", vec![codes.n(), columns], a.sizes())?;
     let table = Array2::from_shape_vec((codes.n(), columns), a.numbers()?.into_owned())
         .map_err(|e| Error::shape("attributes", "[n, attributes]", e))?;
-    let depths = tree.depths();
+    let (depths, labels) = (tree.depths(), data.labels()?);
+    let drawn = |time: usize| Null::Classes.order(&labels, seed.named("classes").stream(time as u64));
+    let orders: Vec<Vec<usize>> = (0..DRAWS).map(drawn).collect();
     let mut readings = Vec::new();
     for (node, rows) in tree.rows_at(codes)?.into_iter().enumerate() {
         let Some(split) = tree.nodes()[node].split.filter(|_| !rows.is_empty()) else { continue };
         let answers: Vec<bool> =
             rows.iter().map(|row| codes.row(*row)[split.feature] > split.threshold).collect();
-        let columns: Vec<Vec<bool>> =
-            (0..columns).map(|j| rows.iter().map(|row| table[[*row, j]] >= 0.5).collect()).collect();
+        let taken = |from: &dyn Fn(usize) -> usize| -> Vec<Vec<bool>> {
+            let column = |j| rows.iter().map(|row| table[[from(*row), j]] >= 0.5).collect();
+            (0..columns).map(column).collect()
+        };
+        let columns = taken(&|row| row);
         let (column, mcc) = best(&answers, &columns);
-        let mut shuffled: Vec<f64> = (0..SHUFFLES)
+        let mut shuffled: Vec<f64> = (0..DRAWS)
             .map(|time| {
                 let order = seed.stream(node as u64).stream(time as u64).permutation(rows.len());
                 let answers: Vec<bool> = order.iter().map(|i| answers[*i]).collect();
@@ -116,6 +132,7 @@ pub fn read_tree(tree: &Tree, codes: &Codes, data: &Dataset, seed: Seed) -> Resu
             })
             .collect();
         shuffled.sort_by(f64::total_cmp);
+        let swapped = orders.iter().map(|order| best(&answers, &taken(&|row| order[row])).1.abs());
         readings.push(NodeReading {
             node,
             depth: depths[node],
@@ -123,7 +140,9 @@ pub fn read_tree(tree: &Tree, codes: &Codes, data: &Dataset, seed: Seed) -> Resu
             attribute: data.names.attributes[column].clone(),
             column,
             mcc,
-            null: shuffled[SHUFFLES * 95 / 100],
+            null: shuffled[DRAWS * 95 / 100],
+            p_rows: rank_p_value(mcc.abs(), shuffled),
+            p_classes: rank_p_value(mcc.abs(), swapped),
         });
     }
     Ok(Readout { readings, least: LEAST })
@@ -148,9 +167,10 @@ fn best(answers: &[bool], columns: &[Vec<bool>]) -> (usize, f64) {
 }
 
 impl NodeReading {
-    /// Whether the correlation is at least this large, and above what chance reaches.
+    /// Whether the correlation is at least this large, and neither shuffled rows nor swapped classes often reach it: p-values
+    /// of at most .05.
     pub fn counts(&self, least: f64) -> bool {
-        self.mcc.abs() >= least && self.mcc.abs() > self.null
+        self.mcc.abs() >= least && self.p_rows <= LEVEL && self.p_classes <= LEVEL
     }
 }
 
@@ -183,8 +203,8 @@ impl Readout {
     /// One row per question.
     pub fn table(&self) -> Result<Table> {
         let mut table =
-            Table::new(&["node", "depth", "rows", "attribute", "MCC", "95 % of shuffles below", "counts"])
-                .decimals(2);
+            Table::new(&["node", "depth", "rows", "attribute", "MCC", "p, rows", "p, classes", "counts"])
+                .decimals(3);
         for r in &self.readings {
             table = table.row(vec![
                 Cell::from(r.node),
@@ -192,7 +212,8 @@ impl Readout {
                 r.rows.into(),
                 r.attribute.as_str().into(),
                 r.mcc.into(),
-                r.null.into(),
+                r.p_rows.into(),
+                r.p_classes.into(),
                 if r.counts(self.least) { "yes" } else { "no" }.into(),
             ])?;
         }

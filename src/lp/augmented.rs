@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::certificate::{Certificate, Solution, Status, descent, farkas};
 use super::line_search::Reach;
 use super::newton::{Here, Multipliers, positive};
-use super::normal::{Normal, Shift};
+use super::normal::Kept;
 use super::program::{Lp, difference, largest, length};
 use super::scale::Scaled;
 use crate::error::Result;
@@ -116,8 +116,8 @@ pub struct LpState {
     pub(super) before: Option<(f64, Vec<f64>)>,
     /// The penalty at the point where the last step ended.
     pub(super) here: Option<Here>,
-    /// Rows of the last Hessian, and whether it was regular.
-    pub(super) factored: Option<(Vec<f64>, bool)>,
+    /// The last Hessian's factor.
+    pub(super) kept: Option<Arc<Kept>>,
     pub(super) end: Option<End>,
 }
 
@@ -166,7 +166,7 @@ impl NewtonLp {
             violation: f64::INFINITY,
             before: None,
             here: None,
-            factored: None,
+            kept: None,
             end,
             problem,
         }
@@ -231,8 +231,9 @@ impl NewtonLp {
                 self.give_up(state);
                 continue;
             }
-            let (d, lasting) = here.directions(&problem.lp)?;
-            state.factored = Some((super::step(&here.r), lasting.is_none()));
+            let hessian = Kept::make(&problem.lp, super::step(&here.r))?;
+            let (d, lasting) = here.directions(&hessian)?;
+            state.kept = Some(hessian);
             if let Some(d) = lasting.and_then(|d| descent(&problem.lp, &d)) {
                 state.end = Some(End::Descent(d));
                 return Ok(());
@@ -322,15 +323,16 @@ impl NewtonLp {
             None => Ok(state.solution(Status::Inexact)),
             Some(End::Optimal) => {
                 let mut solution = state.solution(Status::Optimal);
-                solution.degenerate = state.degenerate(&solution.active);
+                solution.kept = state.vertex(&solution.active);
+                solution.degenerate = solution.kept.is_none();
                 Ok(solution)
             }
             Some(End::Infeasible(proof)) => {
                 let ray = Some(problem.farkas(proof));
                 Ok(Solution { ray, ..state.solution(Status::Infeasible) })
             }
-            Some(End::Descent(d)) => self.with_ray(state, d),
-            Some(End::Stuck) => self.classify(state),
+            Some(End::Descent(d)) => self.classify(state, Some(d)),
+            Some(End::Stuck) => self.classify(state, None),
         }
     }
 }
@@ -399,26 +401,19 @@ impl LpState {
             ray: None,
             steps,
             rounds,
+            kept: None,
         }
     }
 
-    /// Whether the rows with a positive multiplier are not exactly those that pin z down.
-    fn degenerate(&self, active: &[usize]) -> bool {
+    /// The factor of the rows with a positive multiplier, if they are exactly those that pin z down.
+    fn vertex(&self, active: &[usize]) -> Option<Arc<Kept>> {
         let lp = &self.problem.lp;
-        if active.len() + lp.b_eq.len() != lp.n() {
-            return true;
+        if active.len() + lp.b_eq.len() != lp.n() || touching(lp, &self.y).len() != active.len() {
+            return None;
         }
-        let touching =
-            |(j, (a, b)): (usize, (f64, &f64))| a - b > -ACTIVE * (1.0 + b.abs()) && !lp.A.row_is_empty(j);
-        let touched =
-            lp.A.times(&self.y).into_iter().zip(&lp.b).enumerate().filter(|row| touching(*row)).count();
-        let mut weights = vec![0.0; lp.m()];
-        active.iter().for_each(|j| weights[*j] = 1.0);
-        let regular = match &self.factored {
-            Some((rows, regular)) if *rows == weights => *regular,
-            _ => Normal::factor(lp, &weights, Shift::IfSingular).is_ok_and(|factor| factor.regular()),
-        };
-        touched != active.len() || !regular
+        let rows = on(lp, active);
+        let kept = self.kept.iter().find(|kept| kept.rows == rows).cloned();
+        kept.or_else(|| Kept::make(lp, rows).ok()).filter(|kept| kept.factor.regular())
     }
 
     /// Shows where it is.
@@ -430,4 +425,19 @@ impl LpState {
         );
         evcxr_runtime::mime_type("text/plain").text(text);
     }
+}
+
+/// Inequalities that a point meets with equality.
+pub(super) fn touching(lp: &Lp, y: &[f64]) -> Vec<usize> {
+    let near = |(j, (a, b)): (usize, (f64, &f64))| {
+        (a - b > -ACTIVE * (1.0 + b.abs()) && !lp.A.row_is_empty(j)).then_some(j)
+    };
+    lp.A.times(y).into_iter().zip(&lp.b).enumerate().filter_map(near).collect()
+}
+
+/// One at these inequalities, zero at others.
+pub(super) fn on(lp: &Lp, rows: &[usize]) -> Vec<f64> {
+    let mut weights = vec![0.0; lp.m()];
+    rows.iter().for_each(|j| weights[*j] = 1.0);
+    weights
 }

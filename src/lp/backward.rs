@@ -2,9 +2,14 @@
 
 use ndarray::Array2;
 
+use std::sync::Arc;
+
+use super::augmented::on;
+use super::basis::basis;
 use super::certificate::Solution;
+use super::matrix::Matrix;
 use super::newton::{Here, Multipliers, PenaltyPoint};
-use super::normal::{Normal, Shift};
+use super::normal::Kept;
 use super::program::{Lp, difference, length};
 use super::scale::Scaled;
 use super::step;
@@ -51,6 +56,8 @@ pub struct Gradients {
     pub A_eq: OuterSum,
     /// (m_eq)
     pub b_eq: Vec<f64>,
+    /// Matrices that were factored for it: none where the solver's last factor is the one.
+    pub factors: usize,
 }
 
 /// Corrections of a solve that had to be shifted; each leaves a millionth of the error in what can be solved.
@@ -91,7 +98,7 @@ fn value_gradients(z: &[f64], v: &[f64], v_eq: &[f64]) -> Gradients {
     let minus = |v: &[f64]| v.iter().map(|v| -v).collect();
     let outer =
         |v: &[f64]| OuterSum { rows: v.len(), columns: z.len(), terms: vec![(v.to_vec(), z.to_vec())] };
-    Gradients { A: outer(v), b: minus(v), c: z.to_vec(), A_eq: outer(v_eq), b_eq: minus(v_eq) }
+    Gradients { A: outer(v), b: minus(v), c: z.to_vec(), A_eq: outer(v_eq), b_eq: minus(v_eq), factors: 0 }
 }
 
 /// Gradients of a loss of the solution z, given ∂L/∂z, through the rows that pin z down.
@@ -100,11 +107,12 @@ fn value_gradients(z: &[f64], v: &[f64], v_eq: &[f64]) -> Gradients {
 /// A_J z = b_J,   A_Jᵀ w = ∂L/∂z,   ∂L/∂b_J = w,   ∂L/∂A_J = −w zᵀ,   ∂L/∂c = 0
 /// ```
 /// J are the rows with a positive multiplier and all equalities. **∂z/∂c is zero**: a vertex does not move while c
-/// turns, then jumps. If the solution is degenerate, w is a least-squares compromise between the derivatives on either
-/// side of the kink, and need not be one of them. Cost: one factor of A_JᵀA_J. Fails: as [`Solution::optimal`], `Shape`
-/// unless ∂L/∂z has an entry per variable and the solution is of this program. Checked by
+/// turns, then jumps. If the solution is degenerate, J is a basis whose multipliers are not negative: the derivative on one
+/// side of the kink, and not a mean of several. Cost: O(mn + n²) with the factor of A_JᵀA_J that the solver ended with; a
+/// degenerate solution takes a factor for each row that leaves or joins J. Fails: as [`Solution::optimal`], `Shape` unless
+/// ∂L/∂z has an entry per variable and the solution is of this program. Checked by
 /// `tests/lp/backward.rs::active_set_is_the_derivative_of_the_solution`.
-/// Book: `lp/differentiating.md#eq-lp-diff-active`, `#eq-lp-diff-least-squares`.
+/// Book: `lp/differentiating.md#eq-lp-diff-active`, `#eq-lp-diff-least-squares`, `#eq-lp-diff-factors`.
 ///
 /// ```
 /// use lastlayer::prelude::*;
@@ -124,30 +132,31 @@ pub fn active_set(lp: &Lp, solution: &Solution, z_bar: &[f64]) -> Result<Gradien
         return Err(Error::shape("active row of the solution", format!("below {}", lp.m()), row));
     }
     // In the solver's units: gradients in z go in by columns, and come out by rows.
-    let problem = Scaled::new(lp, true);
-    let z_bar = problem.of_columns(z_bar);
-    let mut weights = vec![0.0; lp.m()];
-    solution.active.iter().for_each(|j| weights[*j] = 1.0);
-    let factor = Normal::factor(&problem.lp, &weights, Shift::IfSingular)?;
-    let on_rows = |x: &[f64]| {
-        let v = problem.lp.A.times(x).iter().zip(&weights).map(|(a, w)| a * w).collect();
-        Multipliers { v, v_eq: problem.lp.A_eq.times(x) }
+    let detect = solution.kept.iter().all(|kept| matches!(kept.lp.A, Matrix::Structured(_)));
+    let problem = Scaled::new(lp, detect);
+    let rows = on(lp, &solution.active);
+    let (held, factors) = match &solution.kept {
+        Some(kept) if kept.fits(&problem.lp, &rows) => (kept.clone(), 0),
+        _ if solution.degenerate => basis(&problem, solution)?,
+        _ => (Kept::make(&problem.lp, rows)?, 1),
     };
-    let mut x = factor.solve(&z_bar)?;
+    let z_bar = problem.of_columns(z_bar);
+    let mut x = held.factor.solve(&z_bar)?;
     for _ in 0..CORRECTIONS {
-        let left = difference(z_bar.clone(), &on_rows(&x).pull(&problem.lp));
-        let correction = factor.solve(&left)?;
+        let left = difference(z_bar.clone(), &held.on_rows(&x).pull(&problem.lp));
+        let correction = held.factor.solve(&left)?;
         x.iter_mut().zip(&correction).for_each(|(x, d)| *x += d);
         if length(&correction) <= 1e-15 * length(&x) {
             break;
         }
     }
-    let w = problem.of_rows(&on_rows(&x));
+    let w = problem.of_rows(&held.on_rows(&x));
     let outer = |w: &[f64]| {
         let minus = w.iter().map(|w| -w).collect();
         OuterSum { rows: w.len(), columns: lp.n(), terms: vec![(minus, solution.z.clone())] }
     };
-    Ok(Gradients { A: outer(&w.v), b: w.v, c: vec![0.0; lp.n()], A_eq: outer(&w.v_eq), b_eq: w.v_eq })
+    let c = vec![0.0; lp.n()];
+    Ok(Gradients { A: outer(&w.v), b: w.v, c, A_eq: outer(&w.v_eq), b_eq: w.v_eq, factors })
 }
 
 /// Gradients of a loss of the penalty's minimum y, and of its multipliers v, by the implicit function theorem.
@@ -157,7 +166,8 @@ pub fn active_set(lp: &Lp, solution: &Solution, z_bar: &[f64]) -> Result<Gradien
 /// v = r₊/ε:      r̄ = D v̄/ε,   ȳ ← ȳ + Aᵀr̄,   b̄ ← b̄ − r̄,   Ā ← Ā + r̄ yᵀ
 /// ```
 /// In b and A this is [`active_set`] up to O(ε); in c it is −εH⁻¹, a trace of the penalty and not of the program.
-/// Cost: one factor of H. Fails: `Shape` unless the gradients fit, `Solve` if H cannot be factored.
+/// Cost: O(mn + n²) with the factor of the last Newton step, if it began on the piece on which it ended; else one factor
+/// of H. Fails: `Shape` unless the gradients fit, `Solve` if H cannot be factored.
 /// Checked by `tests/lp/backward.rs::penalty_gradients_match_finite_differences`.
 /// Book: `lp/differentiating.md#eq-lp-diff-penalty`, `#eq-lp-diff-dual-output`.
 ///
@@ -181,12 +191,12 @@ pub fn penalty_implicit(
     let mut from_v = vec![0.0; lp.m()];
     if let Some(v_bar) = v_bar {
         ensure_shape("gradient in v", lp.m(), v_bar.len())?;
-        from_v = v_bar.iter().zip(&at.on).map(|(v, on)| v * on / point.epsilon).collect();
+        from_v = v_bar.iter().zip(&at.held.rows).map(|(v, on)| v * on / point.epsilon).collect();
         y_bar.iter_mut().zip(lp.A.transposed_times(&from_v)).for_each(|(y, a)| *y += a);
     }
-    let w = at.factor.solve(&y_bar)?;
+    let w = at.held.factor.solve(&y_bar)?;
     let minus: Vec<f64> = w.iter().map(|w| -w).collect();
-    let Multipliers { v: q, v_eq: q_eq } = at.rows(lp, &w);
+    let Multipliers { v: q, v_eq: q_eq } = at.held.on_rows(&w);
     let outer = |r: &[f64], q: &[f64], own: Vec<f64>| OuterSum {
         rows: q.len(),
         columns: lp.n(),
@@ -199,6 +209,7 @@ pub fn penalty_implicit(
         b: difference(q, &from_v),
         b_eq: q_eq,
         c: minus.iter().map(|w| point.epsilon * w).collect(),
+        factors: at.factors,
     })
 }
 
@@ -209,7 +220,7 @@ pub fn penalty_implicit(
 /// ∂L/∂c = −ε p,   ∂L/∂b = q,   ∂L/∂A = −r₊ pᵀ − q yᵀ − q dᵀ − (D A d) pᵀ
 /// ```
 /// At the minimum d = 0 and this is [`penalty_implicit`] exactly: differentiating one step is enough, unrolling more is
-/// waste. Cost: one factor of H. Fails: as [`penalty_implicit`]. Checked by
+/// waste. Cost and failures: as [`penalty_implicit`]. Checked by
 /// `tests/lp/backward.rs::one_step_at_the_minimum_is_the_implicit_gradient`.
 /// Book: `lp/differentiating.md#eq-lp-diff-one-step`.
 ///
@@ -225,9 +236,9 @@ pub fn penalty_implicit(
 pub fn one_step(lp: &Lp, point: &PenaltyPoint, y_bar: &[f64]) -> Result<Gradients> {
     let at = Frozen::new(lp, point, y_bar)?;
     let minus = |values: Vec<f64>| values.into_iter().map(|v| -v).collect::<Vec<f64>>();
-    let d = minus(at.factor.solve(&at.here.slope)?);
-    let p = at.factor.solve(y_bar)?;
-    let (q, along) = (at.rows(lp, &p), at.rows(lp, &d));
+    let d = minus(at.held.factor.solve(&at.here.slope)?);
+    let p = at.held.factor.solve(y_bar)?;
+    let (q, along) = (at.held.on_rows(&p), at.held.on_rows(&d));
     let next: Vec<f64> = point.y.iter().zip(&d).map(|(y, d)| y + d).collect();
     let outer = |r: &[f64], q: &[f64], along: &[f64]| {
         let left = r.iter().zip(along).map(|(r, a)| -(r + a)).collect();
@@ -240,14 +251,15 @@ pub fn one_step(lp: &Lp, point: &PenaltyPoint, y_bar: &[f64]) -> Result<Gradient
         c: p.iter().map(|p| -point.epsilon * p).collect(),
         b: q.v,
         b_eq: q.v_eq,
+        factors: at.factors,
     })
 }
 
 /// A penalty at a point, with its active rows held still.
 struct Frozen {
     here: Here,
-    on: Vec<f64>,
-    factor: Normal,
+    held: Arc<Kept>,
+    factors: usize,
 }
 
 impl Frozen {
@@ -256,15 +268,12 @@ impl Frozen {
         ensure_shape("y of the point", lp.n(), point.y.len())?;
         ensure_shape("gradient in y", lp.n(), y_bar.len())?;
         let here = Here::at(lp, &point.y, point.epsilon, &Multipliers::none(lp));
-        let on = step(&here.r);
-        let factor = Normal::factor(lp, &on, Shift::IfSingular)?;
-        Ok(Frozen { here, on, factor })
-    }
-
-    /// D A x and A_eq x.
-    fn rows(&self, lp: &Lp, x: &[f64]) -> Multipliers {
-        let v = lp.A.times(x).iter().zip(&self.on).map(|(a, on)| a * on).collect();
-        Multipliers { v, v_eq: lp.A_eq.times(x) }
+        let rows = step(&here.r);
+        let (held, factors) = match &point.kept {
+            Some(kept) if kept.fits(lp, &rows) => (kept.clone(), 0),
+            _ => (Kept::make(&Arc::new(lp.clone()), rows)?, 1),
+        };
+        Ok(Frozen { here, held, factors })
     }
 }
 

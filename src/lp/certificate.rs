@@ -1,6 +1,9 @@
 //! What a solver may claim, and the numbers that prove it.
 
+use std::sync::Arc;
+
 use super::newton::Multipliers;
+use super::normal::Kept;
 use super::program::{Lp, largest, length, product};
 use super::scale::Scaled;
 use crate::error::{Error, Result};
@@ -106,10 +109,12 @@ pub struct Solution {
     pub value: f64,
     pub certificate: Certificate,
     pub ray: Option<Ray>,
-    /// Newton steps in total.
+    /// Newton steps in total, with those of the programs that decide between infeasible and unbounded.
     pub steps: usize,
     /// Updates of the multipliers or of the penalty parameter.
     pub rounds: usize,
+    /// At a vertex that is not degenerate, the factor that its gradients need.
+    pub(super) kept: Option<Arc<Kept>>,
 }
 
 impl Certificate {

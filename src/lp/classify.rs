@@ -13,36 +13,26 @@ use super::structured::{Row, Structured};
 use crate::error::{Error, Result};
 
 impl NewtonLp {
-    /// Unbounded needs a feasible point besides the ray; without one the program is infeasible, or nothing is proved.
-    pub(super) fn with_ray(&self, state: &LpState, d: &[f64]) -> Result<Solution> {
+    /// Decides between infeasible, unbounded and inexact: one program for a feasible point, and one for a ray unless it is
+    /// given.
+    pub(super) fn classify(&self, state: &LpState, ray: Option<&[f64]>) -> Result<Solution> {
         let point = self.feasible(state)?;
-        let ray = Some(Ray::Descent { d: state.problem.direction(d) });
-        Ok(match &point.end {
-            Some(End::Optimal) => {
-                let at = LpState { y: point.y.clone(), steps: point.steps, ..state.clone() };
-                Solution { ray, ..at.solution(Status::Unbounded) }
-            }
-            Some(End::Infeasible(proof)) => {
-                let ray = Some(state.problem.farkas(proof));
-                Solution { ray, ..state.solution(Status::Infeasible) }
-            }
-            _ => state.solution(Status::Inexact),
-        })
-    }
-
-    /// Decides between infeasible, unbounded and inexact.
-    pub(super) fn classify(&self, state: &LpState) -> Result<Solution> {
-        match self.feasible(state)?.end {
-            Some(End::Infeasible(proof)) => {
-                let ray = Some(state.problem.farkas(&proof));
-                Ok(Solution { ray, ..state.solution(Status::Infeasible) })
-            }
-            Some(End::Optimal) => match self.steepest_ray(&state.problem.lp)? {
-                Some(d) => self.with_ray(state, &d),
-                None => Ok(state.solution(Status::Inexact)),
-            },
-            _ => Ok(state.solution(Status::Inexact)),
+        let so_far = LpState { steps: point.steps, ..state.clone() };
+        if let Some(End::Infeasible(proof)) = &point.end {
+            let ray = Some(state.problem.farkas(proof));
+            return Ok(Solution { ray, ..so_far.solution(Status::Infeasible) });
         }
+        if point.end != Some(End::Optimal) {
+            return Ok(so_far.solution(Status::Inexact));
+        }
+        let (d, steps) = match ray {
+            Some(d) => (Some(d.to_vec()), point.steps),
+            None => self.steepest_ray(&state.problem.lp, point.steps)?,
+        };
+        let Some(d) = d else { return Ok(LpState { steps, ..so_far }.solution(Status::Inexact)) };
+        let ray = Some(Ray::Descent { d: state.problem.direction(&d) });
+        // Unbounded needs a feasible point besides the ray.
+        Ok(Solution { ray, ..LpState { y: point.y, steps, ..so_far }.solution(Status::Unbounded) })
     }
 
     /// The same rows without an objective: ends at a feasible point or at a Farkas ray.
@@ -62,21 +52,23 @@ impl NewtonLp {
         Ok(point)
     }
 
-    /// The direction in the unit box along which the objective falls most, if it falls for ever.
+    /// The direction in the unit box along which the objective falls most, if it falls for ever; and the steps with those
+    /// so far.
     ///
     /// ```text
     /// min cᵀd   subject to   A d ≤ 0,   A_eq d = 0,   −1 ≤ d ≤ 1            feasible and bounded
     /// ```
-    fn steepest_ray(&self, lp: &Lp) -> Result<Option<Vec<f64>>> {
+    fn steepest_ray(&self, lp: &Lp, steps: usize) -> Result<(Option<Vec<f64>>, usize)> {
         let n = lp.n();
         let b: Vec<f64> = std::iter::repeat_n(0.0, lp.m()).chain(std::iter::repeat_n(1.0, 2 * n)).collect();
         let (A_eq, b_eq) = (lp.A_eq.clone(), vec![0.0; lp.b_eq.len()]);
         let cone = Lp { A: with_box(&lp.A)?, b, c: lp.c.clone(), A_eq, b_eq };
         let solver = NewtonLp { outer: Outer::Augmented, ..self.clone() };
         let mut state = solver.start(Arc::new(Scaled::new(&cone, false)), vec![0.0; n]);
+        state.steps = steps;
         solver.run(&mut state)?;
         let found = state.end == Some(End::Optimal);
-        Ok(if found { descent(lp, &state.z()) } else { None })
+        Ok((if found { descent(lp, &state.z()) } else { None }, state.steps))
     }
 }
 

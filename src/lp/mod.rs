@@ -15,7 +15,7 @@
 //! | `certificate.rs` | [`Solution`], [`Status`], [`Certificate`], [`Ray`]: what is claimed and why |
 //! | `published.rs` | [`Published`]: the paper's constants, for reproduction |
 //! | `smooth.rs` | [`SmoothNewton`]: steps without a search that provably converge |
-//! | `backward.rs` | [`Gradients`]: envelope, active set, penalty, one step |
+//! | `backward.rs`, `basis.rs` | [`Gradients`]: envelope, active set, penalty, one step; rows that hold a degenerate vertex |
 //! | `layer.rs` | [`LpLayer`]: a program inside a network |
 //! | `losses/` | the same optima by sorting |
 //! | `rivals.rs` | [`pairwise_logistic`], [`Ppd`]: what they are compared with |
@@ -38,6 +38,7 @@
 
 mod augmented;
 mod backward;
+mod basis;
 mod build;
 mod certificate;
 mod classify;

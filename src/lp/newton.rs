@@ -3,13 +3,10 @@
 use std::sync::Arc;
 
 use super::line_search::{Fixed, Reach, exact_line_search};
-use super::normal::{Normal, Shift};
+use super::normal::{Kept, Normal, Shift};
 use super::program::{Lp, difference, largest, length, product};
 use super::{plus, step};
 use crate::error::{Error, Result, ensure_shape};
-
-/// Rounds of cleaning a direction of what active rows see; two reach rounding.
-const CLEANING: usize = 3;
 
 /// How far along the Newton direction a step goes.
 ///
@@ -99,6 +96,8 @@ pub struct PenaltyState {
     pub converged: bool,
     /// A direction along which g falls for ever.
     pub ray: Option<Vec<f64>>,
+    /// The last Hessian's factor.
+    kept: Option<Arc<Kept>>,
 }
 
 /// The minimum of a penalty, or how far it was found.
@@ -128,6 +127,8 @@ pub struct PenaltyPoint {
     pub gradient: f64,
     pub steps: usize,
     pub converged: bool,
+    /// The last Hessian's factor, which its gradients need too.
+    pub(super) kept: Option<Arc<Kept>>,
 }
 
 impl PenaltyNewton {
@@ -158,6 +159,7 @@ impl PenaltyNewton {
             t: 0.0,
             converged: false,
             ray: None,
+            kept: None,
         };
         self.look(&mut state);
         Ok(state)
@@ -185,8 +187,9 @@ impl PenaltyNewton {
         let here = Here::at(&state.lp, &state.y, self.epsilon, &Multipliers::none(&state.lp));
         let Multipliers { v, v_eq } = here.multipliers(self.epsilon);
         let (value, gradient) = (state.penalty / self.epsilon, state.gradient);
-        let (steps, converged) = (state.steps, state.converged);
-        PenaltyPoint { y: state.y.clone(), v, v_eq, epsilon: self.epsilon, value, gradient, steps, converged }
+        let (steps, converged, kept) = (state.steps, state.converged, state.kept.clone());
+        let (y, epsilon) = (state.y.clone(), self.epsilon);
+        PenaltyPoint { y, v, v_eq, epsilon, value, gradient, steps, converged, kept }
     }
 
     /// All steps from a starting point.
@@ -203,7 +206,10 @@ impl PenaltyNewton {
 
     fn advance(&self, state: &mut PenaltyState) -> Result<()> {
         let here = Here::at(&state.lp, &state.y, self.epsilon, &Multipliers::none(&state.lp));
-        let d = here.direction(&state.lp, self.shift)?;
+        let factor = Normal::factor(&state.lp, &step(&here.r), self.shift)?;
+        let d: Vec<f64> = factor.solve(&here.slope)?.into_iter().map(|d| -d).collect();
+        // A factor with a shift that was asked for is not the Hessian's.
+        state.kept = (self.shift == Shift::IfSingular).then(|| Kept::new(&state.lp, step(&here.r), factor));
         state.t = match self.rule {
             StepRule::Fixed(t) => t,
             StepRule::LineSearch => match here.search(&state.lp, &d, self.epsilon) {
@@ -305,29 +311,11 @@ impl Here {
         Here { r, r_eq, slope, size, floor, penalty }
     }
 
-    /// −(H + δI)⁻¹ ∇g.
-    pub fn direction(&self, lp: &Lp, shift: Shift) -> Result<Vec<f64>> {
-        let mut d = Normal::factor(lp, &step(&self.r), shift)?.solve(&self.slope)?;
-        d.iter_mut().for_each(|d| *d = -*d);
-        Ok(d)
-    }
-
-    /// The Newton direction and, if the Hessian is singular, the part of it that no active row sees.
-    pub fn directions(&self, lp: &Lp) -> Result<(Vec<f64>, Option<Vec<f64>>)> {
-        let on = step(&self.r);
-        let factor = Normal::factor(lp, &on, Shift::IfSingular)?;
-        let d: Vec<f64> = factor.solve(&self.slope)?.into_iter().map(|d| -d).collect();
-        if factor.regular() {
-            return Ok((d, None));
-        }
-        let mut lasting = d.clone();
-        for _ in 0..CLEANING {
-            // x ← x − (H + δI)⁻¹ H x leaves a millionth of what an active row sees.
-            let v = lp.A.times(&lasting).iter().zip(&on).map(|(a, on)| a * on).collect();
-            let seen = Multipliers { v, v_eq: lp.A_eq.times(&lasting) }.pull(lp);
-            lasting = difference(lasting, &factor.solve(&seen)?);
-        }
-        Ok((d, Some(lasting)))
+    /// The Newton direction by the factor of the Hessian and, if that is singular, the part that no active row sees.
+    pub fn directions(&self, hessian: &Kept) -> Result<(Vec<f64>, Option<Vec<f64>>)> {
+        let d: Vec<f64> = hessian.factor.solve(&self.slope)?.into_iter().map(|d| -d).collect();
+        let lasting = if hessian.factor.regular() { None } else { Some(hessian.unseen(d.clone())?) };
+        Ok((d, lasting))
     }
 
     pub fn search(&self, lp: &Lp, d: &[f64], epsilon: f64) -> Reach {

@@ -1,10 +1,13 @@
 //! Solves with the Hessian of the penalty, dense or structured.
 
+use std::sync::Arc;
+
 use ndarray::linalg::general_mat_mul;
 use ndarray::{Array1, Array2};
 
 use super::matrix::Matrix;
-use super::program::Lp;
+use super::newton::Multipliers;
+use super::program::{Lp, difference};
 use super::structured::{MOST_FULL, Structured};
 use crate::error::{Error, Result};
 use crate::linalg::Cholesky;
@@ -15,6 +18,9 @@ const LEAST_PIVOT: f64 = 1e-9;
 
 /// What is then added to the diagonal, relative to its mean or 1.
 const SHIFT: f64 = 1e-6;
+
+/// Rounds of cleaning of what rows see; two reach rounding.
+const CLEANING: usize = 3;
 
 /// What is added to the diagonal of the Hessian.
 ///
@@ -87,6 +93,63 @@ impl Normal {
             Kind::Dense(factor) => factor.solve(rhs),
             Kind::Bordered(factor) => Ok(factor.solve(rhs)),
         }
+    }
+}
+
+/// A factor, shifted only if it had to be, and what it is of: whoever needs the same again need not make it.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    pub lp: Arc<Lp>,
+    /// Weights of the inequalities.
+    pub rows: Vec<f64>,
+    pub factor: Normal,
+}
+
+impl Kept {
+    pub fn new(lp: &Arc<Lp>, rows: Vec<f64>, factor: Normal) -> Arc<Kept> {
+        Arc::new(Kept { lp: lp.clone(), rows, factor })
+    }
+
+    pub fn make(lp: &Arc<Lp>, rows: Vec<f64>) -> Result<Arc<Kept>> {
+        let factor = Normal::factor(lp, &rows, Shift::IfSingular)?;
+        Ok(Kept::new(lp, rows, factor))
+    }
+
+    /// w A x and A_eq x.
+    pub fn on_rows(&self, x: &[f64]) -> Multipliers {
+        let v = self.lp.A.times(x).iter().zip(&self.rows).map(|(a, w)| a * w).collect();
+        Multipliers { v, v_eq: self.lp.A_eq.times(x) }
+    }
+
+    /// What is left of a direction without the part that a row sees.
+    pub fn unseen(&self, mut x: Vec<f64>) -> Result<Vec<f64>> {
+        for _ in 0..CLEANING {
+            // x ← x − (H + δI)⁻¹ H x leaves a millionth of what a row sees.
+            x = difference(x.clone(), &self.factor.solve(&self.on_rows(&x).pull(&self.lp))?);
+        }
+        Ok(x)
+    }
+
+    /// What is left of weights of the rows without the part that adds up to something: (w A)ᵀ and A_eqᵀ take it to zero.
+    pub fn idle(&self, mut u: Multipliers) -> Result<Multipliers> {
+        u.v.iter_mut().zip(&self.rows).for_each(|(u, w)| *u *= w);
+        for _ in 0..CLEANING {
+            let seen = self.on_rows(&self.factor.solve(&u.pull(&self.lp))?);
+            u = Multipliers { v: difference(u.v, &seen.v), v_eq: difference(u.v_eq, &seen.v_eq) };
+        }
+        Ok(u)
+    }
+
+    /// Whether a factor of these rows of this program would be the same.
+    pub fn fits(&self, lp: &Lp, rows: &[f64]) -> bool {
+        self.rows == rows && self.lp.A == lp.A && self.lp.A_eq == lp.A_eq
+    }
+}
+
+/// The factor follows from the rest.
+impl PartialEq for Kept {
+    fn eq(&self, other: &Kept) -> bool {
+        self.fits(&other.lp, &other.rows)
     }
 }
 

@@ -12,9 +12,12 @@ use crate::error::Result;
 /// ```text
 /// y⁰ = (A₁ᵀA₁ + 10⁻³I)⁻¹A₁ᵀb₁,  A₁ the first n rows;   y ← y − (H + δI)⁻¹∇g;   z = (A_JᵀA_J + 10⁻²I)⁻¹A_Jᵀb_J
 /// ```
-/// Converges on AUC in three or four steps. In general it may cycle for ever, and the ridge shrinks z by a hundredth,
-/// so that it is never `Optimal`. Checked by `tests/lp/published.rs`.
-/// Book: `lp/newton.md#eq-lp-newton-auc`, `#eq-lp-newton-cycle`, `lp/penalties.md#eq-lp-loose-stop`.
+/// The released code knows one program, the sum over pairs, in which every variable costs 1. One in which all cost the
+/// same γ, as 1/N in [`Lp::auc`], is solved in its unit, with ε/γ; any other with ε as it is. Converges on AUC in three or
+/// four steps, and a pair within ε of its margin comes out at half of what it should. In general it may cycle for ever, and
+/// the ridge shrinks z by a hundredth, so that it is never `Optimal`. Checked by `tests/lp/published.rs`.
+/// Book: `lp/newton.md#eq-lp-newton-auc`, `#eq-lp-newton-cycle`, `lp/penalties.md#eq-lp-loose-stop`,
+/// `#eq-lp-auc-threshold`.
 ///
 /// ```
 /// use lastlayer::prelude::*;
@@ -26,6 +29,7 @@ use crate::error::Result;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Published {
+    /// Weight of the objective, where each variable costs 1.
     pub epsilon: f64,
     pub delta: f64,
     /// Multiple of the Newton direction.
@@ -45,9 +49,10 @@ impl Default for Published {
 }
 
 impl Published {
-    fn newton(&self) -> PenaltyNewton {
+    fn newton(&self, lp: &Lp) -> PenaltyNewton {
         let (shift, rule) = (Shift::Always(self.delta), StepRule::Fixed(self.step));
-        PenaltyNewton { epsilon: self.epsilon, shift, rule, tolerance: 1e-10, max_steps: self.steps }
+        let epsilon = self.epsilon / price(lp);
+        PenaltyNewton { epsilon, shift, rule, tolerance: 1e-10, max_steps: self.steps }
     }
 
     /// From the published starting point.
@@ -66,19 +71,19 @@ impl Published {
     ///
     /// Fails: as [`init`](Published::init), `Shape` unless the point has an entry per variable.
     pub fn init_at(&self, lp: &Lp, start: &[f64]) -> Result<PenaltyState> {
-        self.newton().init(lp, start)
+        self.newton(lp).init(lp, start)
     }
 
     /// One full step.
     ///
     /// Fails: `Solve` if the Hessian cannot be factored.
     pub fn step(&self, state: &PenaltyState) -> Result<PenaltyState> {
-        self.newton().step(state)
+        self.newton(&state.lp).step(state)
     }
 
     /// Whether it converged or took all its steps.
     pub fn done(&self, state: &PenaltyState) -> bool {
-        self.newton().done(state)
+        self.newton(&state.lp).done(state)
     }
 
     /// z from the rows whose multiplier is positive, with the certificate it deserves.
@@ -86,8 +91,8 @@ impl Published {
     /// Fails: `Solve` if the Hessian cannot be factored.
     pub fn finish(&self, state: &PenaltyState) -> Result<Solution> {
         let lp = &*state.lp;
-        let here = Here::at(lp, &state.y, self.epsilon, &Multipliers::none(lp));
-        let multipliers = here.multipliers(self.epsilon);
+        let epsilon = self.newton(lp).epsilon;
+        let multipliers = Here::at(lp, &state.y, epsilon, &Multipliers::none(lp)).multipliers(epsilon);
         let active: Vec<usize> = (0..lp.m()).filter(|j| multipliers.v[*j] > 0.0).collect();
         positive("recovery_ridge", self.recovery_ridge)?;
         let z = ridge(lp, &super::step(&multipliers.v), self.recovery_ridge)?;
@@ -110,6 +115,7 @@ impl Published {
             ray: None,
             steps,
             rounds: 1,
+            kept: None,
         })
     }
 
@@ -122,6 +128,14 @@ impl Published {
             state = self.step(&state)?;
         }
         self.finish(&state)
+    }
+}
+
+/// What every variable costs, if all cost the same: the unit in which the released code has c = 1. Else 1.
+fn price(lp: &Lp) -> f64 {
+    match lp.c.first() {
+        Some(first) if *first > 0.0 && lp.c.iter().all(|c| c == first) => *first,
+        _ => 1.0,
     }
 }
 

@@ -42,8 +42,8 @@ pub fn pairwise_logistic(s: &Tensor, y: &Tensor) -> Result<Tensor> {
 
 /// Constants of the stages.
 ///
-/// Stage k takes `first_stage`·3^(k−1) steps with the learning rate `rate`·3^(1−k), each pulled towards the mean
-/// parameters of the stage before by ‖u − ū‖²/(2 `proximity`).
+/// Stage k takes `first_stage`·3^(k−1) steps with the learning rate `rate`·3^(1−k). It starts at the mean parameters ū of
+/// the stage before, and is pulled back towards them by ‖u − ū‖²/(2 `proximity`).
 ///
 /// ```
 /// use lastlayer::prelude::*;
@@ -78,7 +78,8 @@ const FRESH: usize = 1024;
 /// ```
 /// with h = σ(s) and p the share of positives. Its value at the best a, b and α is that of the squared loss on pairs,
 /// p(1−p)(E(1 − h₊ + h₋)² − 1). Train it with `Trainer::sgd(ppd.params.rate, 0.0)`: the steps of a stage are scaled
-/// inside. Checked by `tests/lp/rivals.rs`.
+/// inside. At the end of a stage w, a and b go to their mean over it, and α to its best value there. Differs: the authors'
+/// released code solves for α at the mean too, but then goes on from the last w, a and b. Checked by `tests/lp/rivals.rs`.
 ///
 /// ```
 /// use lastlayer::prelude::*;
@@ -232,14 +233,17 @@ impl Trainable for Ppd {
         format!("PPD-SG {:?} on {}", self.params, self.net.identity())
     }
 
-    /// Adds the parameters up; at the end of a stage they become the next anchor, and α is solved for.
+    /// Adds the parameters up; at the end of a stage their mean is where the next one starts and what pulls it, and α is
+    /// solved for there.
     fn moved(&self, batch: &Batch) -> Result<()> {
         let (stage, last) = self.stage(batch.step);
         let steps = self.params.first_stage as f64 * 3f64.powi(stage as i32);
         for (((_, var), anchor), sum) in self.primal.iter().zip(&self.anchor).zip(&self.sum) {
             let total = (sum.as_tensor() + var.as_tensor())?;
             if last {
-                anchor.set(&(&total / steps)?)?;
+                let mean = (&total / steps)?;
+                anchor.set(&mean)?;
+                var.set(&mean)?;
                 sum.set(&total.zeros_like()?)?;
             } else {
                 sum.set(&total)?;

@@ -1,5 +1,7 @@
 //! The units in which a linear program is solved: rows, columns, bounds and objective of size about one.
 
+use std::sync::Arc;
+
 use super::certificate::Ray;
 use super::matrix::Matrix;
 use super::newton::Multipliers;
@@ -15,7 +17,7 @@ use super::program::{Lp, largest, length, product};
 /// Checked by `tests/lp/solve.rs::badly_scaled_rows_change_nothing`.
 #[derive(Clone, Debug)]
 pub(super) struct Scaled {
-    pub lp: Lp,
+    pub lp: Arc<Lp>,
     rows: Vec<f64>,
     rows_eq: Vec<f64>,
     columns: Vec<f64>,
@@ -60,13 +62,13 @@ impl Scaled {
         let c_unit = power_of_two(largest(&lp.c));
         lp.b.iter_mut().chain(&mut lp.b_eq).for_each(|b| *b /= z_unit);
         lp.c.iter_mut().for_each(|c| *c /= c_unit);
-        Scaled { lp, rows, rows_eq, columns, z_unit, c_unit }
+        Scaled { lp: Arc::new(lp), rows, rows_eq, columns, z_unit, c_unit }
     }
 
     /// The same rows with an objective of zero: any feasible point is optimal.
     pub fn without_objective(&self) -> Scaled {
-        let lp = Lp { c: vec![0.0; self.lp.n()], ..self.lp.clone() };
-        Scaled { lp, ..self.clone() }
+        let lp = Lp { c: vec![0.0; self.lp.n()], ..(*self.lp).clone() };
+        Scaled { lp: Arc::new(lp), ..self.clone() }
     }
 
     pub fn z(&self, y: &[f64]) -> Vec<f64> {

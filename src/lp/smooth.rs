@@ -128,6 +128,7 @@ impl SmoothNewton {
             gradient: state.gradient,
             steps: state.steps,
             converged: state.converged,
+            kept: None,
         }
     }
 

@@ -60,9 +60,9 @@ pub enum Init {
 /// assert_eq!((net.size(), net.output()), (9, &[3][..]));
 /// // A clone shares the parameters, a copy has its own.
 /// let (shared, own) = (net.clone(), net.copy()?);
-/// net.vars()[0].set(&Tensor::new(&[7.0f32, 7.0, 7.0], &Device::Cpu)?)?;
-/// assert_eq!(shared.vars()[0].to_vec1::<f32>()?, [7.0; 3]);
-/// assert_ne!(own.vars()[0].to_vec1::<f32>()?, [7.0; 3]);
+/// net.vars()[1].set(&Tensor::new(&[7.0f32, 7.0, 7.0], &Device::Cpu)?)?; // the bias, after the weight
+/// assert_eq!(shared.vars()[1].to_vec1::<f32>()?, [7.0; 3]);
+/// assert_ne!(own.vars()[1].to_vec1::<f32>()?, [7.0; 3]);
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -167,9 +167,14 @@ impl Net {
         &self.statistics
     }
 
-    /// The trained parameters, in the order of their names.
+    /// The trained parameters, layers in the order of their names, the weight of a layer before its bias.
     pub fn vars(&self) -> Vec<Var> {
-        self.parameters.values().cloned().collect()
+        let mut named: Vec<(&String, &Var)> = self.parameters.iter().collect();
+        named.sort_by_key(|(name, _)| {
+            let (layer, own) = name.rsplit_once('.').unwrap_or(("", name));
+            (layer, own == "bias")
+        });
+        named.into_iter().map(|(_, var)| var.clone()).collect()
     }
 
     /// A copy with parameters of its own.

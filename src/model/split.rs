@@ -102,12 +102,12 @@ impl SplitNet {
         self.scores(&self.features(x, pass)?, pass)
     }
 
-    /// Parameters of the backbone.
+    /// Parameters of the backbone, in the order of [`Net::vars`].
     pub fn bottom(&self) -> Vec<Var> {
         self.phi.vars()
     }
 
-    /// Parameters of the head.
+    /// Parameters of the head: of a linear one the weight, then the bias if it has one.
     pub fn last(&self) -> Vec<Var> {
         self.head.vars()
     }

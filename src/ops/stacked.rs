@@ -2,11 +2,12 @@
 
 use std::sync::Mutex;
 
-use candle_core::{CpuStorage, DType, Shape, Tensor};
+use candle_core::{DType, Device, Shape, Tensor, Var};
 use rayon::prelude::*;
 
 use super::activation::relu;
-use super::host::{Candle, Kernel, Real, apply3, check};
+use super::backward::backward;
+use super::host::{Candle, Kernel, Real, apply3, check, missing};
 use super::parallel::{Mat, product};
 use crate::error::{Error, Result};
 
@@ -130,9 +131,11 @@ impl TwoLayer {
 
     /// (models) The logistic loss of both scores of each network, weighed and summed, mean over the rows.
     ///
-    /// Shapes: `theta` (models, size), `x` (n, d), `y` (n, models · 2) labels 0 or 1, `weights` (models · 2). Cost: on the CPU
-    /// value and gradient in one pass, each network in a core's own cache; elsewhere tensor operations. Host: on the CPU.
-    /// Fails: `Shape` unless the sizes agree, `Config` unless all are f32 or all f64. Checked by `tests/ops/stacked.rs`.
+    /// Shapes: `theta` (models, size), `x` (n, d), `y` (n, models · 2) labels 0 or 1, `weights` (models · 2). Gradients reach
+    /// `theta` and `x` on every device, as often as asked; labels are constants. Cost: on the CPU value and gradient in
+    /// `theta` in one pass, each network in a core's own cache; tensor operations elsewhere, and for the gradient in `x`,
+    /// which costs nothing if `x` is a constant. Host: on the CPU. Fails: `Shape` unless the sizes agree, `Config` unless
+    /// all are f32 or all f64. Checked by `tests/ops/stacked.rs`.
     pub fn logistic_loss(&self, theta: &Tensor, x: &Tensor, y: &Tensor, weights: &[f64]) -> Result<Tensor> {
         check(&[("parameters of stacked networks", theta), ("their inputs", x), ("their labels", y)])?;
         let (models, n) = (self.models(theta)?, x.dim(0)?);
@@ -141,9 +144,15 @@ impl TwoLayer {
         crate::error::ensure_shape("weights of stacked networks", 2 * models, weights.len())?;
         if theta.device().is_cpu() {
             let kernel = Loss { sizes: *self, weights: weights.to_vec(), gradient: Mutex::new(None) };
-            return Ok(apply3(kernel, theta, x, y)?);
+            return Ok(apply3(kernel, theta, x, &y.detach())?);
         }
-        let y = y.reshape((n, models, 2))?.transpose(0, 1)?.contiguous()?;
+        self.composed_loss(theta, x, y, weights)
+    }
+
+    /// [`logistic_loss`](TwoLayer::logistic_loss) of tensor operations.
+    fn composed_loss(&self, theta: &Tensor, x: &Tensor, y: &Tensor, weights: &[f64]) -> Result<Tensor> {
+        let (models, n) = (self.models(theta)?, x.dim(0)?);
+        let y = y.detach().reshape((n, models, 2))?.transpose(0, 1)?.contiguous()?;
         let each = crate::loss::bce_logits_each(&self.scores(theta, x)?, &y)?;
         let weights =
             Tensor::new(weights, theta.device())?.to_dtype(theta.dtype())?.reshape((models, 1, 2))?;
@@ -154,8 +163,18 @@ impl TwoLayer {
 struct Loss {
     sizes: TwoLayer,
     weights: Vec<f64>,
-    /// Of the sum of the losses, from the forward pass: the work is done there.
-    gradient: Mutex<Option<CpuStorage>>,
+    /// Of the sum of the losses in the parameters, from the forward pass: the work is done there. It stays for the next
+    /// backward pass.
+    gradient: Mutex<Option<Tensor>>,
+}
+
+impl Loss {
+    /// Gradient in the inputs, of the losses weighed by `grad`.
+    fn inputs(&self, [theta, x, y]: [&Tensor; 3], grad: &Tensor) -> Result<Option<Tensor>> {
+        let x = Var::from_tensor(&x.detach())?;
+        let losses = self.sizes.composed_loss(&theta.detach(), &x, y, &self.weights)?;
+        Ok(backward(&(losses * grad)?.sum_all()?)?.remove(&x))
+    }
 }
 
 impl Kernel<3> for Loss {
@@ -171,23 +190,21 @@ impl Kernel<3> for Loss {
         });
         let losses = losses.collect::<Candle<Vec<T>>>()?;
         if let Ok(mut place) = self.gradient.lock() {
-            *place = Some(T::to_cpu_storage_owned(gradient));
+            *place = Some(Tensor::from_vec(gradient, shapes[0], &Device::Cpu)?);
         }
         Ok((losses, Shape::from(models)))
     }
 
     /// Host: one number per model, on the CPU.
-    fn backward(&self, [theta, ..]: [&Tensor; 3], _: &Tensor, grad: &Tensor) -> Candle<[Option<Tensor>; 3]> {
-        let kept = self.gradient.lock().ok().and_then(|mut place| place.take());
-        let gradient = match kept {
-            Some(CpuStorage::F32(values)) => Tensor::from_vec(values, theta.shape(), theta.device())?,
-            Some(CpuStorage::F64(values)) => Tensor::from_vec(values, theta.shape(), theta.device())?,
-            _ => return Err(candle_core::Error::Msg("stacked networks: a second backward pass".into())),
-        };
+    fn backward(&self, inputs: [&Tensor; 3], _: &Tensor, grad: &Tensor) -> Candle<[Option<Tensor>; 3]> {
+        let kept = self.gradient.lock().ok().and_then(|place| place.clone());
+        let gradient = kept.ok_or_else(|| missing("the gradient of stacked networks"))?;
         // Usually the losses were added up, and each has the gradient one.
         let ones = grad.to_dtype(DType::F64)?.flatten_all()?.to_vec1::<f64>()?.iter().all(|g| *g == 1.0);
         let gradient = if ones { gradient } else { gradient.broadcast_mul(&grad.unsqueeze(1)?)? };
-        Ok([Some(gradient), None, None])
+        let tracked = inputs[1].track_op();
+        let dx = if tracked { self.inputs(inputs, grad).map_err(candle_core::Error::wrap)? } else { None };
+        Ok([Some(gradient), dx, None])
     }
 }
 

@@ -148,15 +148,20 @@ impl ClassRows {
     /// With `replacement` a row may come twice, and k may exceed a class. Cost: O(k) per class. Fails: `Config` for
     /// k = 0, or a k above the size of a class without replacement.
     pub fn draw(&self, k: usize, replacement: bool, seed: Seed) -> Result<Vec<usize>> {
-        if k == 0 {
-            return Err(Error::config("samples per class", 0, "at least 1"));
-        }
+        self.draw_each(&vec![k; self.rows.len()], replacement, seed)
+    }
+
+    /// The same with a number of rows for each class.
+    pub(crate) fn draw_each(&self, each: &[usize], replacement: bool, seed: Seed) -> Result<Vec<usize>> {
         let mut drawn = Vec::new();
-        let wanted = k.saturating_mul(self.rows.len());
+        let wanted = each.iter().fold(0usize, |sum, k| sum.saturating_add(*k));
         if replacement && drawn.try_reserve_exact(wanted).is_err() {
-            return Err(Error::config("samples per class", k, "what fits into memory"));
+            return Err(Error::config("samples of all classes", wanted, "what fits into memory"));
         }
-        for (class, rows) in self.rows.iter().enumerate() {
+        for ((class, rows), &k) in self.rows.iter().enumerate().zip(each) {
+            if k == 0 {
+                return Err(Error::config("samples per class", 0, "at least 1"));
+            }
             let (seed, n) = (seed.stream(class as u64), rows.len());
             if replacement {
                 for c in 0..k {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::game::{Game, Regret};
 use super::labels::Labels;
 use super::policy::{Memory, ThresholdPolicy, read, write};
-use super::problem::{Adjoint, RateProblem};
+use super::problem::{Adjoint, RateProblem, Sense};
 use super::solve::Kind;
 use super::surrogate::Surrogate;
 use crate::data::Dataset;
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::loss::{bce_logits, with_gradient};
 use crate::model::{Decision, Pass, Predictor, SplitNet};
 use crate::numbers::Numbers;
-use crate::train::{Batch, Group, Parameters, Step, Trainable};
+use crate::train::{Batch, Group, Step, Trainable};
 
 /// How a network is trained for a rate problem. The line between features and head is where most of them differ.
 ///
@@ -116,11 +116,12 @@ pub enum CeLogit {
 pub enum Penalty {
     /// η |g|, the paper's. Exact if η exceeds the multiplier.
     Absolute(f64),
-    /// η |g| with η = factor times a moving average of the multiplier.
+    /// η |g| with η = factor times a moving average of the multiplier, each bounded by the number of samples in the batch:
+    /// one sample of a rate is then worth all of the objective. Sharp surrogates whose slopes underflow reach the bound.
     Adaptive { factor: f64 },
     /// η g²/2.
     Square(f64),
-    /// η max(0, g).
+    /// η max(0, g) for a constraint g ≤ 0: only on the side that its [`Sense`](super::Sense) forbids.
     Hinge(f64),
     /// η |g| beyond `width`, a parabola within.
     Huber { weight: f64, width: f64 },
@@ -171,7 +172,7 @@ pub enum Reading {
 /// let training = training.turns(Turns::Alternating { bottom: 1, last: 1 })?;
 /// Trainer::adam(0.01).batch(100).silent().fit(&training, &data, |b| training.step(b))?;
 /// // One step was taken, and it was the bottom's turn.
-/// let head = |net: &SplitNet| net.last()[1].to_vec2::<f32>();
+/// let head = |net: &SplitNet| net.last()[0].to_vec2::<f32>();
 /// assert_eq!(head(&net)?, head(&before)?);
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
@@ -241,13 +242,14 @@ impl Method {
 
 impl Penalty {
     /// Weight on ∂g where the constraint has the value `g`; `multiplier` is its average so far.
-    fn weight(self, g: f64, multiplier: f64) -> f64 {
+    fn weight(self, g: f64, sense: Sense, multiplier: f64) -> f64 {
         let sign = if g.abs() <= ROUNDING { 0.0 } else { g.signum() };
         match self {
             Penalty::Absolute(weight) => weight * sign,
             Penalty::Adaptive { factor } => factor * multiplier.abs() * sign,
             Penalty::Square(weight) => weight * g,
-            Penalty::Hinge(weight) => weight * sign.max(0.0),
+            Penalty::Hinge(weight) if sense.signs().contains(&sign) => weight * sign,
+            Penalty::Hinge(_) => 0.0,
             Penalty::Huber { weight, width } => weight * (g / width).clamp(-1.0, 1.0),
         }
     }
@@ -285,7 +287,7 @@ impl RateTraining {
                     let allowed = "one threshold; a game has its decision at zero";
                     return Err(Error::config("thresholds of a Lagrangian game", problem.m(), allowed));
                 }
-                Some(Game::new(regret, problem.m(), dual_rate)?)
+                Some(Game::new(regret, problem.prices(), dual_rate)?)
             }
             Method::CrossEntropy => None,
             _ if *problem.kind() == Kind::Fixed => {
@@ -371,7 +373,7 @@ impl RateTraining {
         Ok((known(started[0], &self.memory.threshold)?, known(started[1], &self.memory.multiplier)?))
     }
 
-    /// Weights of the multiplier player, objective first; empty for other methods.
+    /// Weights of the multiplier player, objective first; two for an equality, g ≤ 0 before −g ≤ 0. Empty for other methods.
     pub fn multipliers(&self) -> Result<Vec<f64>> {
         Ok(self.game()?.map_or(Vec::new(), |game| game.weights()))
     }
@@ -401,13 +403,14 @@ impl RateTraining {
     /// The losses of a batch.
     ///
     /// Host: the scores, in f64. Fails: `Data` if a score is not finite, with nothing moved; `Config` for a policy that
-    /// lacks its data; `Solve` if no threshold solves the constraint.
+    /// lacks its data, or a set that lacks the attribute of a group; `Solve` if no threshold solves the constraint.
     pub fn step(&self, batch: &Batch) -> Result<Step> {
         let labels = Labels::of(&batch.data)?;
-        if self.problem.countable(&labels).is_err() {
-            return Ok(Step::skip().report("skipped", 1.0));
+        match self.problem.countable(&labels) {
+            Err(Error::Data { .. }) => Ok(Step::skip().report("skipped", 1.0)),
+            Err(error) => Err(error),
+            Ok(()) => Ok(self.counted_step(batch, &labels)?.report("skipped", 0.0)),
         }
-        Ok(self.counted_step(batch, &labels)?.report("skipped", 0.0))
     }
 
     fn counted_step(&self, batch: &Batch, labels: &Labels) -> Result<Step> {
@@ -455,7 +458,7 @@ impl RateTraining {
                 let values = self.problem.scores(&&s, labels)?.into_owned();
                 let (stale, solved) = self.thresholds(&values, labels, batch)?;
                 let implicit = self.problem.adjoint(&values[..], labels, &solved)?;
-                let average = self.memory.average_multiplier(&implicit.multiplier)?;
+                let average = self.memory.average_multiplier(&implicit.multiplier, labels.n() as f64)?;
                 let (value, penalised) = self.penalised(penalty, &values, labels, &stale, &average)?;
                 let below = self.net.scores_for_bottom(&z, pass)?;
                 let bottom = with_gradient(&below, &penalised, value)?;
@@ -521,9 +524,10 @@ impl RateTraining {
         let surrogate = self.problem.surrogate();
         let f = self.problem.objective().slopes(s, labels, t, surrogate)?;
         let (value, mut c) = (f.value, f.by_score);
-        for (g, multiplier) in self.problem.constraints().iter().zip(multiplier) {
+        let constraints = self.problem.constraints().iter().zip(self.problem.senses());
+        for ((g, sense), multiplier) in constraints.zip(multiplier) {
             let g = g.slopes(s, labels, t, surrogate)?;
-            let weight = penalty.weight(g.value, *multiplier);
+            let weight = penalty.weight(g.value, *sense, *multiplier);
             c.iter_mut().zip(&g.by_score).for_each(|(c, slope)| *c += weight * slope);
         }
         Ok((value, c))
@@ -532,30 +536,26 @@ impl RateTraining {
     /// One step of the network against the multipliers, and theirs.
     fn game_step(&self, s: &Tensor, labels: &Labels) -> Result<Step> {
         let values = self.problem.scores(&s, labels)?;
-        let zero = vec![0.0; self.problem.m().max(self.problem.objective().thresholds())];
         let Some(mut game) = self.game()? else { return Err(Error::config("game", "none", "Method::Tfco")) };
-        let weights = game.weights();
-        let sums = || std::iter::once(self.problem.objective()).chain(self.problem.constraints());
+        let (weights, sums) = (game.weights(), self.problem.game_sums(labels)?);
         let (mut value, mut c) = (0.0, vec![0.0; values.len()]);
-        let mut hardest = f64::NEG_INFINITY;
-        let mut violations = Vec::new();
-        for (k, (sum, weight)) in sums().zip(&weights).enumerate() {
-            let proxy = sum.slopes(&values[..], labels, &zero, Surrogate::Hinge)?;
+        for (sum, weight) in sums.iter().zip(&weights) {
+            let proxy = sum.slopes(&values[..], labels, &[0.0], Surrogate::Hinge)?;
             value += weight * proxy.value;
             c.iter_mut().zip(&proxy.by_score).for_each(|(c, slope)| *c += weight * slope);
-            if k > 0 {
-                let exact = sum.count(&values[..], labels, &zero)?;
-                hardest = hardest.max(exact);
-                violations.push(exact);
-            }
         }
-        game.update(&violations)?;
+        let exact = sums.iter().map(|sum| sum.count(&values[..], labels, &[0.0]));
+        let exact = exact.collect::<Result<Vec<f64>>>()?;
+        let violations = &exact[1..];
+        game.update(violations)?;
         if let Some(var) = &self.memory.game {
             write(var, game.state())?;
         }
-        let exact = self.problem.objective().count(&values[..], labels, &zero)?;
-        let step = Step::new(with_gradient(s, &c, value)?).report("objective", exact);
-        let step = if violations.is_empty() { step } else { step.report("violation", hardest) };
+        let step = Step::new(with_gradient(s, &c, value)?).report("objective", exact[0]);
+        let step = match violations.iter().copied().reduce(f64::max) {
+            Some(hardest) => step.report("violation", hardest),
+            None => step,
+        };
         Ok(match weights[..] {
             [first, second] => step.report("multiplier", second / first),
             _ => step,
@@ -564,7 +564,7 @@ impl RateTraining {
 
     fn game(&self) -> Result<Option<Game>> {
         let Method::Tfco { regret, dual_rate } = self.method else { return Ok(None) };
-        let mut game = Game::new(regret, self.problem.m(), dual_rate)?;
+        let mut game = Game::new(regret, self.problem.prices(), dual_rate)?;
         if let Some(var) = &self.memory.game {
             game.set_state(read(var)?);
         }
@@ -656,7 +656,7 @@ impl RateTraining {
 
 impl Trainable for RateTraining {
     fn groups(&self) -> Vec<Group> {
-        let mut groups = Parameters::of(&self.net).groups;
+        let mut groups = self.net.groups();
         groups.retain(|group| !group.vars.is_empty());
         if self.method == Method::LastLayer {
             groups.retain(|group| group.name == "last");

@@ -46,7 +46,7 @@ pub use labels::{Labels, Within};
 pub use method::{CeLogit, Method, Penalty, RateTraining, Reading, Turns};
 pub use pairs::pair_kernel;
 pub use policy::ThresholdPolicy;
-pub use problem::{Adjoint, RateProblem, Thresholds};
+pub use problem::{Adjoint, RateProblem, Sense, Thresholds};
 pub use rates::{At, Rate, RateSum, Slopes, Term};
 pub use surrogate::Surrogate;
 pub use threshold::{Root, confident_target, hard_threshold, smooth_threshold};

@@ -115,12 +115,13 @@ impl Memory {
         write(&self.started, &[1.0, multiplier_started])
     }
 
-    /// Moving average of the multipliers, this one included.
-    pub fn average_multiplier(&self, multiplier: &[f64]) -> Result<Vec<f64>> {
+    /// Moving average of the multipliers, this one included, none beyond `bound`: where slopes underflow they overflow.
+    pub fn average_multiplier(&self, multiplier: &[f64], bound: f64) -> Result<Vec<f64>> {
         let started = read(&self.started)?;
+        let multiplier: Vec<f64> = multiplier.iter().map(|m| m.clamp(-bound, bound)).collect();
         let average: Vec<f64> = match started[1] > 0.0 {
-            true => read(&self.multiplier)?.iter().zip(multiplier).map(|(a, m)| 0.9 * a + 0.1 * m).collect(),
-            false => multiplier.to_vec(),
+            true => read(&self.multiplier)?.iter().zip(&multiplier).map(|(a, m)| 0.9 * a + 0.1 * m).collect(),
+            false => multiplier,
         };
         write(&self.multiplier, &average)?;
         write(&self.started, &[started[0], 1.0])?;

@@ -39,8 +39,55 @@ use crate::table::{Cell, Table};
 pub struct RateProblem {
     objective: RateSum,
     constraints: Vec<RateSum>,
+    senses: Vec<Sense>,
     surrogate: Surrogate,
     kind: Kind,
+}
+
+/// On which side of zero a constraint may lie.
+///
+/// A threshold that is solved for puts it at zero, where the best solution is. A game has no threshold to solve for and
+/// puts a price on the other side only, for an equality one on each. Book: `rate/games.md#eq-rate-sense`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// use lastlayer::rate::Sense;
+/// let smooth = Surrogate::sigmoid(2.0);
+/// // False alarms may be fewer than their target, a recall may be higher.
+/// assert_eq!(RateProblem::fnr_at_fpr(0.1, smooth)?.senses(), [Sense::AtMost]);
+/// assert_eq!(RateProblem::precision_at_recall(0.9, smooth)?.senses(), [Sense::AtLeast]);
+/// let fair = RateProblem::equal_opportunity(0, 0.1, smooth)?;
+/// assert_eq!(fair.senses(), [Sense::Equal, Sense::AtMost]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sense {
+    /// g = 0.
+    Equal,
+    /// g ≤ 0.
+    AtMost,
+    /// g ≥ 0.
+    AtLeast,
+}
+
+impl Sense {
+    /// A cost is at most its target, a rate that is wanted at least, and a difference of rates is to vanish.
+    fn of(sum: &RateSum) -> Sense {
+        match &sum.terms[..] {
+            [term] if term.rate.is_cost() == (term.weight > 0.0) => Sense::AtMost,
+            [_] => Sense::AtLeast,
+            _ => Sense::Equal,
+        }
+    }
+
+    /// Factors that make of g what must be at most zero.
+    pub(super) fn signs(self) -> &'static [f64] {
+        match self {
+            Sense::Equal => &[1.0, -1.0],
+            Sense::AtMost => &[1.0],
+            Sense::AtLeast => &[-1.0],
+        }
+    }
 }
 
 /// Thresholds of a problem, solved for.
@@ -113,7 +160,8 @@ impl RateProblem {
             let allowed = format!("as many as constraints, {m}, counted from 0");
             return Err(Error::config("thresholds of a rate problem", objective.thresholds(), allowed));
         }
-        Ok(RateProblem { objective, constraints, surrogate, kind })
+        let senses = constraints.iter().map(Sense::of).collect();
+        Ok(RateProblem { objective, constraints, senses, surrogate, kind })
     }
 
     /// Fewest missed positives at a false positive rate.
@@ -221,13 +269,27 @@ impl RateProblem {
     }
 
     /// A problem of inequalities g_k ≤ 0 at a threshold of zero, for the Lagrangian methods only: nothing is solved for.
+    /// [`with_senses`](RateProblem::with_senses) makes others of them.
     pub fn inequalities(
         objective: RateSum,
         constraints: Vec<RateSum>,
         surrogate: Surrogate,
     ) -> Result<RateProblem> {
         surrogate.check()?;
-        Ok(RateProblem { objective, constraints, surrogate, kind: Kind::Fixed })
+        let senses = vec![Sense::AtMost; constraints.len()];
+        Ok(RateProblem { objective, constraints, senses, surrogate, kind: Kind::Fixed })
+    }
+
+    /// The same with other senses, one per constraint: for games and one-sided penalties; thresholds still solve
+    /// equations.
+    ///
+    /// Without it, a false positive or negative rate, an error and a coverage are at most their target, a true positive
+    /// or negative rate and a precision at least theirs, and a difference of rates is zero. Fails: `Shape` unless there
+    /// is one per constraint.
+    pub fn with_senses(mut self, senses: &[Sense]) -> Result<RateProblem> {
+        ensure_shape("senses of constraints", self.m(), senses.len())?;
+        self.senses = senses.to_vec();
+        Ok(self)
     }
 
     /// What is minimised.
@@ -235,9 +297,31 @@ impl RateProblem {
         &self.objective
     }
 
-    /// What must be zero.
+    /// What is compared with zero.
     pub fn constraints(&self) -> &[RateSum] {
         &self.constraints
+    }
+
+    /// On which side of zero each constraint may lie.
+    pub fn senses(&self) -> &[Sense] {
+        &self.senses
+    }
+
+    /// How many prices a game puts on the constraints: one each, two on an equality.
+    pub(super) fn prices(&self) -> usize {
+        self.senses.iter().map(|sense| sense.signs().len()).sum()
+    }
+
+    /// Objective and constraints as a game has them: decided at one threshold, and each constraint at most zero.
+    ///
+    /// A precision that stands alone is multiplied by its denominator: hinges bound what is left.
+    pub(super) fn game_sums(&self, labels: &Labels) -> Result<Vec<RateSum>> {
+        let mut sums = vec![self.objective.priced(1.0)];
+        for (g, sense) in self.constraints.iter().zip(&self.senses) {
+            let g = g.cleared(labels)?;
+            sums.extend(sense.signs().iter().map(|sign| g.priced(*sign)));
+        }
+        Ok(sums)
     }
 
     /// What takes the place of a step.
@@ -272,8 +356,11 @@ impl RateProblem {
         Ok(RateProblem { surrogate, ..self.clone() })
     }
 
-    /// Whether these labels have a member for every rate of the problem. Fails: `Data` with who is missing.
+    /// Whether these labels have a member for every rate of the problem.
+    ///
+    /// Fails: `Config` for an attribute that the labels lack, `Data` with who is missing.
     pub fn countable(&self, labels: &Labels) -> Result<()> {
+        (0..self.attributes()).try_for_each(|attribute| labels.attribute(attribute).map(drop))?;
         let mut seen: Vec<(Rate, Within)> = Vec::new();
         for term in std::iter::once(&self.objective).chain(&self.constraints).flat_map(|sum| &sum.terms) {
             if !seen.contains(&(term.rate, term.within)) {
@@ -281,7 +368,6 @@ impl RateProblem {
                 seen.push((term.rate, term.within));
             }
         }
-        (0..self.attributes()).try_for_each(|attribute| labels.attribute(attribute).map(drop))?;
         Ok(())
     }
 
@@ -497,7 +583,13 @@ impl RateProblem {
     pub fn evcxr_display(&self) {
         let text = |sum: &RateSum| sum.to_string();
         let mut rows = vec![("minimise".to_string(), Cell::Text(text(&self.objective)))];
-        rows.extend(self.constraints.iter().map(|g| ("constrain to 0".to_string(), Cell::Text(text(g)))));
+        let side = |sense: &Sense| match sense {
+            Sense::Equal => "constrain, = 0",
+            Sense::AtMost => "constrain, ≤ 0",
+            Sense::AtLeast => "constrain, ≥ 0",
+        };
+        let sides = self.senses.iter().map(|sense| side(sense).to_string());
+        rows.extend(sides.zip(self.constraints.iter().map(|g| Cell::Text(text(g)))));
         rows.push(("surrogate".to_string(), Cell::Text(format!("{:?}", self.surrogate))));
         Table::pairs("role", "what", rows).evcxr_display();
     }

@@ -1,5 +1,7 @@
 //! Rates, and sums of rates, with their derivatives in scores and thresholds.
 
+use std::collections::BTreeMap;
+
 use candle_core::Tensor;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -51,7 +53,7 @@ pub enum Rate {
 /// assert_eq!(alarms.count([1.0, 1.0], &labels, &[0.0, 2.0])?, 0.5);
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum At {
     Threshold(usize),
     ByAttribute { attribute: usize, with: usize, without: usize },
@@ -76,7 +78,7 @@ pub struct Term {
     pub at: At,
 }
 
-/// A weighted sum of rates and a constant: an objective, or a constraint that wants it to be zero.
+/// A weighted sum of rates and a constant: an objective, or a constraint that compares it with zero.
 ///
 /// ```text
 /// g(s, t) = constant + Σ weight · rate(s, t)
@@ -118,7 +120,7 @@ pub struct Slopes {
     pub by_threshold: Vec<f64>,
 }
 
-/// Terms that one thread takes at a time.
+/// Thresholds that one thread takes at a time.
 const PIECE: usize = 16;
 
 impl Rate {
@@ -127,7 +129,7 @@ impl Rate {
         Term { weight: 1.0, rate: self, within: Within::All, at: At::Threshold(0) }
     }
 
-    /// The sum rate − target, which a constraint wants to be zero.
+    /// The sum rate − target, which a constraint compares with zero.
     pub fn minus(self, target: f64) -> RateSum {
         RateSum { terms: vec![self.term()], constant: -target }
     }
@@ -147,6 +149,12 @@ impl Rate {
         })
     }
 
+    /// Whether less of it is wanted: a constraint then allows at most its target, and otherwise asks for at least that.
+    pub(super) fn is_cost(self) -> bool {
+        use Rate::{Coverage, Error, FalseNegative, FalsePositive};
+        matches!(self, FalsePositive | FalseNegative | Coverage | Error)
+    }
+
     /// Whether the rate has members to count.
     pub(super) fn counted(self, (positives, negatives): (usize, usize), within: Within) -> Result<()> {
         let (missing, kind) = match self {
@@ -164,6 +172,22 @@ impl Rate {
         };
         let why = format!("there is no {kind}{whom}; take larger or stratified batches");
         Err(Error::data("labels", why))
+    }
+}
+
+impl At {
+    /// Index of the threshold that decides a sample.
+    fn index(self, labels: &Labels, i: usize) -> usize {
+        match self {
+            At::Threshold(k) => k,
+            At::ByAttribute { attribute, with, without } => {
+                if labels.is_within(Within::With(attribute), i) {
+                    with
+                } else {
+                    without
+                }
+            }
+        }
     }
 }
 
@@ -196,18 +220,71 @@ impl Term {
         group.into_iter().chain(chooser)
     }
 
-    /// Index of the threshold that decides a sample.
-    fn index(&self, labels: &Labels, i: usize) -> usize {
-        match self.at {
-            At::Threshold(k) => k,
-            At::ByAttribute { attribute, with, without } => {
-                if labels.is_within(Within::With(attribute), i) {
-                    with
-                } else {
-                    without
+    /// TP / (TP + FP), and its derivatives by the rule for quotients.
+    fn add_precision(
+        &self,
+        s: &[f64],
+        labels: &Labels,
+        t: &[f64],
+        slope: impl Fn(f64) -> (f64, f64),
+        sum: &mut Slopes,
+    ) -> Result<()> {
+        let members = || (0..s.len()).filter(|i| labels.is_within(self.within, *i));
+        let (mut tp, mut fp) = (0.0, 0.0);
+        for i in members() {
+            let share = slope(s[i] - t[self.at.index(labels, i)]).0;
+            *if labels.is_positive(i) { &mut tp } else { &mut fp } += share;
+        }
+        let above: f64 = tp + fp;
+        if above < f64::MIN_POSITIVE {
+            let why = "no score is above the threshold, so precision has no value; lower the threshold";
+            return Err(Error::data("scores", why));
+        }
+        sum.value += self.weight * tp / above;
+        for i in members() {
+            let k = self.at.index(labels, i);
+            let gain = if labels.is_positive(i) { fp } else { -tp };
+            let by_score = self.weight * gain / (above * above) * slope(s[i] - t[k]).1;
+            sum.by_score[i] += by_score;
+            sum.by_threshold[k] -= by_score;
+        }
+        Ok(())
+    }
+}
+
+/// Terms at one threshold with one weight for each sample: constant + Σ weight(i) · [s_i > t], and precisions, which
+/// are not of this form.
+///
+/// A convex bound is taken of this sum and not of its terms: where one rate is taken from another, most of a sample's
+/// weights cancel. Book: `rate/games.md#eq-rate-merged`.
+struct Merged {
+    at: At,
+    constant: f64,
+    /// Weights of positives and of negatives above the threshold, by group.
+    parts: Vec<(Within, f64, f64)>,
+    precisions: Vec<Term>,
+}
+
+impl Merged {
+    fn of(at: At, terms: &[Term], labels: &Labels) -> Result<Merged> {
+        let mut merged = Merged { at, constant: 0.0, parts: Vec::new(), precisions: Vec::new() };
+        for term in terms {
+            let counts = labels.counts(term.within)?;
+            term.rate.counted(counts, term.within)?;
+            match term.rate.weights(counts.0, counts.1) {
+                Some((on_positive, on_negative, constant)) => {
+                    merged.constant += term.weight * constant;
+                    merged.parts.push((term.within, term.weight * on_positive, term.weight * on_negative));
                 }
+                None => merged.precisions.push(*term),
             }
         }
+        Ok(merged)
+    }
+
+    fn weight(&self, labels: &Labels, i: usize) -> f64 {
+        let own = self.parts.iter().filter(|(within, ..)| labels.is_within(*within, i));
+        own.map(|(_, positive, negative)| if labels.is_positive(i) { positive } else { negative }).sum()
     }
 
     /// Adds value and derivatives to `sum`; slopes are e^shift times smaller than they are.
@@ -220,22 +297,17 @@ impl Term {
         shift: f64,
         sum: &mut Slopes,
     ) -> Result<()> {
-        let counts = labels.counts(self.within)?;
-        self.rate.counted(counts, self.within)?;
         let slope = |u: f64| match shift {
             0.0 => surrogate.value_and_slope(u),
             _ => (surrogate.value(u), (surrogate.log_slope(u) - shift).exp()),
         };
-        let Some((on_positive, on_negative, constant)) = self.rate.weights(counts.0, counts.1) else {
-            return self.add_precision(s, labels, t, slope, sum);
-        };
-        sum.value += self.weight * constant;
+        sum.value += self.constant;
         for (i, s) in s.iter().enumerate() {
-            let weight = self.weight * if labels.is_positive(i) { on_positive } else { on_negative };
-            if weight == 0.0 || !labels.is_within(self.within, i) {
+            let weight = self.weight(labels, i);
+            if weight == 0.0 {
                 continue;
             }
-            let k = self.index(labels, i);
+            let k = self.at.index(labels, i);
             let u = s - t[k];
             // Where "above" helps, a convex bound must stand on the other side: 1 − h(−u) instead of h(u).
             let (value, slope) = match weight > 0.0 || surrogate.is_bounded() {
@@ -249,42 +321,62 @@ impl Term {
             sum.by_score[i] += weight * slope;
             sum.by_threshold[k] -= weight * slope;
         }
-        Ok(())
+        self.precisions.iter().try_for_each(|term| term.add_precision(s, labels, t, slope, sum))
     }
 
-    /// TP / (TP + FP), and its derivatives by the rule for quotients.
-    fn add_precision(
-        &self,
-        s: &[f64],
-        labels: &Labels,
-        t: &[f64],
-        slope: impl Fn(f64) -> (f64, f64),
-        sum: &mut Slopes,
-    ) -> Result<()> {
-        let members = || (0..s.len()).filter(|i| labels.is_within(self.within, *i));
-        let (mut tp, mut fp) = (0.0, 0.0);
-        for i in members() {
-            let share = slope(s[i] - t[self.index(labels, i)]).0;
-            *if labels.is_positive(i) { &mut tp } else { &mut fp } += share;
+    /// The same value as a tensor.
+    fn tensor(&self, s: &Tensor, labels: &Labels, t: &[f64], surrogate: Surrogate) -> Result<Tensor> {
+        let each = |f: &dyn Fn(usize) -> f64| {
+            let values: Vec<f64> = (0..labels.n()).map(f).collect();
+            Ok::<_, Error>(Tensor::new(values, s.device())?.to_dtype(s.dtype())?)
+        };
+        let u = s.sub(&each(&|i| t[self.at.index(labels, i)])?)?;
+        let (above, below) = (surrogate.of(&u)?, (1.0 - surrogate.of(&u.neg()?)?)?);
+        let hurts = (&above * each(&|i| self.weight(labels, i).max(0.0))?)?.sum_all()?;
+        let helps = (below * each(&|i| self.weight(labels, i).min(0.0))?)?.sum_all()?;
+        let mut total = ((hurts + helps)? + self.constant)?;
+        for term in &self.precisions {
+            let inside = |i: usize| f64::from(u8::from(labels.is_within(term.within, i)));
+            let right = |i: usize| if labels.is_positive(i) { inside(i) } else { 0.0 };
+            let (tp, all) = ((&above * each(&right)?)?.sum_all()?, (&above * each(&inside)?)?.sum_all()?);
+            total = (total + ((tp / all)? * term.weight)?)?;
         }
-        let above: f64 = tp + fp;
-        if above < f64::MIN_POSITIVE {
-            let why = "no score is above the threshold, so precision has no value; lower the threshold";
-            return Err(Error::data("scores", why));
-        }
-        sum.value += self.weight * tp / above;
-        for i in members() {
-            let k = self.index(labels, i);
-            let gain = if labels.is_positive(i) { fp } else { -tp };
-            let by_score = self.weight * gain / (above * above) * slope(s[i] - t[k]).1;
-            sum.by_score[i] += by_score;
-            sum.by_threshold[k] -= by_score;
-        }
-        Ok(())
+        Ok(total)
     }
 }
 
 impl RateSum {
+    /// Its terms by the threshold that they are taken at.
+    fn by_threshold(&self) -> Vec<(At, Vec<Term>)> {
+        let mut groups: BTreeMap<At, Vec<Term>> = BTreeMap::new();
+        self.terms.iter().for_each(|term| groups.entry(term.at).or_default().push(*term));
+        groups.into_iter().collect()
+    }
+
+    /// The same times a factor, with every decision at the first threshold.
+    pub(super) fn priced(&self, factor: f64) -> RateSum {
+        let term = |term: &Term| term.weight(factor * term.weight).at(At::Threshold(0));
+        RateSum { terms: self.terms.iter().map(term).collect(), constant: factor * self.constant }
+    }
+
+    /// A precision that stands alone times its denominator, in units of the positives; other sums as they are.
+    ///
+    /// ```text
+    /// TP/(TP + FP) − ρ   and   ((1 − ρ) TP − ρ FP) / positives   have the same sign
+    /// ```
+    pub(super) fn cleared(&self, labels: &Labels) -> Result<RateSum> {
+        let [Term { rate: Rate::Precision, weight, within, at }] = self.terms[..] else {
+            return Ok(self.clone());
+        };
+        let (positives, negatives) = labels.counts(within)?;
+        let target = -self.constant / weight;
+        let right = Rate::TruePositive.term().weight(weight * (1.0 - target));
+        let wrong = Rate::FalsePositive.term().weight(-weight * target * negatives as f64 / positives as f64);
+        // Without negatives there is no rate of them either.
+        let terms = [right, wrong].into_iter().filter(|term| term.weight != 0.0);
+        Ok(RateSum { terms: terms.map(|term| term.within(within).at(at)).collect(), constant: 0.0 })
+    }
+
     /// Whether scores, labels and thresholds fit these rates.
     fn check(&self, n: usize, labels: &Labels, t: &[f64]) -> Result<()> {
         ensure_shape("scores of a rate", labels.n(), n)?;
@@ -312,9 +404,10 @@ impl RateSum {
 
     /// Smooth value and derivatives at scores (n) and thresholds (m).
     ///
-    /// Cost: O(n) per term. Fails: `Shape` unless there is a score per label and a threshold for every term, `Config` for an
+    /// An unbounded surrogate bounds the sum of what a sample weighs in all terms at its threshold, not each term. Cost: O(n)
+    /// per term. Fails: `Shape` unless there is a score per label and a threshold for every term, `Config` for an
     /// attribute that the labels lack, `Data` if a class or a group of a rate has no member.
-    /// Book: `rate/smooth.md#eq-rate-smooth-gradient`, `#eq-rate-smooth-shift`.
+    /// Book: `rate/smooth.md#eq-rate-smooth-gradient`, `#eq-rate-smooth-shift`, `rate/games.md#eq-rate-merged`.
     pub fn slopes(
         &self,
         s: impl Numbers,
@@ -336,17 +429,20 @@ impl RateSum {
     ) -> Result<Slopes> {
         self.check(s.len(), labels, t)?;
         // Fixed pieces, so that the result does not depend on the number of threads.
-        let some = |terms: &[Term]| -> Result<Slopes> {
+        let some = |groups: &[(At, Vec<Term>)]| -> Result<Slopes> {
             let mut sum =
                 Slopes { value: 0.0, by_score: vec![0.0; s.len()], by_threshold: vec![0.0; t.len()] };
-            terms.iter().try_for_each(|term| term.add(s, labels, t, surrogate, shift, &mut sum))?;
+            for (at, terms) in groups {
+                Merged::of(*at, terms, labels)?.add(s, labels, t, surrogate, shift, &mut sum)?;
+            }
             Ok(sum)
         };
-        if self.terms.len() <= PIECE {
-            let sum = some(&self.terms)?;
+        let groups = self.by_threshold();
+        if groups.len() <= PIECE {
+            let sum = some(&groups)?;
             return Ok(Slopes { value: sum.value + self.constant, ..sum });
         }
-        let parts = self.terms.par_chunks(PIECE).map(some).collect::<Result<Vec<_>>>()?;
+        let parts = groups.par_chunks(PIECE).map(some).collect::<Result<Vec<_>>>()?;
         let mut parts = parts.into_iter();
         let mut sum =
             parts.next().unwrap_or_else(|| Slopes { value: 0.0, by_score: vec![], by_threshold: vec![] });
@@ -377,7 +473,7 @@ impl RateSum {
             let counts =
                 |i: &usize| (if labels.is_positive(*i) { p } else { n }) && labels.is_within(term.within, *i);
             for i in (0..s.len()).filter(counts) {
-                most = most.max(surrogate.log_slope(s[i] - t[term.index(labels, i)]));
+                most = most.max(surrogate.log_slope(s[i] - t[term.at.index(labels, i)]));
             }
         }
         most
@@ -396,7 +492,7 @@ impl RateSum {
             term.rate.counted(counts, term.within)?;
             let (mut tp, mut fp) = (0usize, 0usize);
             for (i, s) in s.iter().enumerate() {
-                if labels.is_within(term.within, i) && *s > t[term.index(labels, i)] {
+                if labels.is_within(term.within, i) && *s > t[term.at.index(labels, i)] {
                     *if labels.is_positive(i) { &mut tp } else { &mut fp } += 1;
                 }
             }
@@ -422,37 +518,9 @@ impl RateSum {
     /// Fails: as [`slopes`](RateSum::slopes).
     pub fn tensor(&self, s: &Tensor, labels: &Labels, t: &[f64], surrogate: Surrogate) -> Result<Tensor> {
         self.check(s.elem_count(), labels, t)?;
-        let constants =
-            |values: Vec<f64>| Ok::<_, Error>(Tensor::new(values, s.device())?.to_dtype(s.dtype())?);
-        let mut total = constants(vec![self.constant])?.sum_all()?;
-        for term in &self.terms {
-            let counts = labels.counts(term.within)?;
-            term.rate.counted(counts, term.within)?;
-            let own = constants((0..labels.n()).map(|i| t[term.index(labels, i)]).collect())?;
-            let u = s.sub(&own)?;
-            let inside = |i: usize| labels.is_within(term.within, i);
-            let weighted = |on_positive: f64, on_negative: f64| {
-                let weight = |i: usize| if labels.is_positive(i) { on_positive } else { on_negative };
-                constants((0..labels.n()).map(|i| if inside(i) { weight(i) } else { 0.0 }).collect())
-            };
-            let above = surrogate.of(&u)?;
-            let value = match term.rate.weights(counts.0, counts.1) {
-                Some((on_positive, on_negative, constant)) => {
-                    let (helps, hurts) = (
-                        weighted((term.weight * on_positive).min(0.0), (term.weight * on_negative).min(0.0))?,
-                        weighted((term.weight * on_positive).max(0.0), (term.weight * on_negative).max(0.0))?,
-                    );
-                    let below = (1.0 - surrogate.of(&u.neg()?)?)?;
-                    let sum = ((above * hurts)?.sum_all()? + (below * helps)?.sum_all()?)?;
-                    (sum + term.weight * constant)?
-                }
-                None => {
-                    let tp = (&above * weighted(1.0, 0.0)?)?.sum_all()?;
-                    let all = (&above * weighted(1.0, 1.0)?)?.sum_all()?;
-                    ((tp / all)? * term.weight)?
-                }
-            };
-            total = (total + value)?;
+        let mut total = Tensor::new(self.constant, s.device())?.to_dtype(s.dtype())?;
+        for (at, terms) in self.by_threshold() {
+            total = (total + Merged::of(at, &terms, labels)?.tensor(s, labels, t, surrogate)?)?;
         }
         Ok(total)
     }

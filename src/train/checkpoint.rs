@@ -120,6 +120,9 @@ impl State {
         for (name, var) in model.statistics() {
             vars.insert(format!("value.statistics.{name}"), var);
         }
+        for (name, var) in model.appended() {
+            vars.insert(format!("value.appended.{name}"), var);
+        }
         let shapes: Vec<String> =
             vars.iter().map(|(name, var)| format!("{name} {:?} {:?}", var.dims(), var.dtype())).collect();
         let factors: Vec<String> =

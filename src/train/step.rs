@@ -1,5 +1,8 @@
 //! What goes into a step of training, and what comes out of it.
 
+use std::fmt;
+use std::sync::Arc;
+
 use candle_core::{Tensor, Var};
 
 use crate::data::Dataset;
@@ -68,6 +71,12 @@ pub trait Trainable {
         Vec::new()
     }
 
+    /// Records that only grow, as far as a statistic says that they count. A checkpoint keeps them; they are not copied
+    /// before each step, as statistics are, so that a step costs the same however long they are.
+    fn appended(&self) -> Vec<(String, Var)> {
+        Vec::new()
+    }
+
     /// What tells the model from another with parameters of the same names and shapes.
     fn identity(&self) -> String {
         String::new()
@@ -76,6 +85,13 @@ pub trait Trainable {
     /// Called when a step has moved the parameters, with the batch that moved them.
     fn moved(&self, _batch: &Batch) -> Result<()> {
         Ok(())
+    }
+}
+
+/// What tells it from others.
+impl fmt::Debug for dyn Trainable + Send + Sync {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.identity())
     }
 }
 
@@ -140,12 +156,19 @@ pub struct Parameters {
     pub groups: Vec<Group>,
     pub statistics: Vec<(String, Var)>,
     pub identity: String,
+    /// Whose they are: it is told of every step, and what it appends is kept.
+    pub model: Option<Arc<dyn Trainable + Send + Sync>>,
 }
 
 impl Parameters {
-    /// The groups of a model, with its statistics.
-    pub fn of(model: &impl Trainable) -> Parameters {
-        Parameters { groups: model.groups(), statistics: model.statistics(), identity: model.identity() }
+    /// The groups of a model, with its statistics and all that it does after a step. Copies of the model share parameters.
+    pub fn of<T: Trainable + Clone + Send + Sync + 'static>(model: &T) -> Parameters {
+        Parameters {
+            groups: model.groups(),
+            statistics: model.statistics(),
+            identity: model.identity(),
+            model: Some(Arc::new(model.clone())),
+        }
     }
 
     /// The same with another factor on the learning rate of a group. Fails: `Config` if there is no such group.
@@ -183,8 +206,16 @@ impl Trainable for Parameters {
         self.statistics.clone()
     }
 
+    fn appended(&self) -> Vec<(String, Var)> {
+        self.model.as_ref().map_or(Vec::new(), |model| model.appended())
+    }
+
     fn identity(&self) -> String {
         self.identity.clone()
+    }
+
+    fn moved(&self, batch: &Batch) -> Result<()> {
+        self.model.as_ref().map_or(Ok(()), |model| model.moved(batch))
     }
 }
 

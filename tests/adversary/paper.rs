@@ -2,7 +2,8 @@
 //! from 1, as in the paper.
 
 use lastlayer::adversary::Transfer;
-use lastlayer::distribution::fair_coin_two_sided;
+use lastlayer::distribution::{fair_coin_two_sided, normal_cdf};
+use lastlayer::metrics::mcnemar;
 
 /// Worst partner (0 for none), accuracy alone, with that partner, and against it.
 type Row = (usize, f64, f64, f64);
@@ -292,6 +293,30 @@ fn counting_errors_are_as_large_as_the_gains() {
     let mut duke = TABLE_6.map(|row| counting_error(row.1, DUKE));
     duke.sort_by(f64::total_cmp);
     assert!((duke[11] - 0.206).abs() < 5e-4, "median");
+}
+
+#[test]
+fn the_largest_gain_is_133_images_which_a_paired_test_takes_seriously() {
+    let gains = TABLE_3.map(|row| row.3 - row.1);
+    let (index, gain) = (0..40).map(|i| (i, gains[i])).max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+    assert_eq!(index + 1, 34);
+    assert!((gain - 0.67).abs() < 1e-9 && (gain / 100.0 * CELEBA).round() == 133.0, "{gain}");
+    // Both models are judged on the same images. Of `apart` images that only one gets right, the second has 133 more.
+    let p_value = |apart: usize| {
+        let (more, less) = ((apart + 133) / 2, (apart - 133) / 2);
+        let first: Vec<u8> = (0..19_867).map(|i| u8::from(i >= more)).collect();
+        let second: Vec<u8> = (0..19_867).map(|i| u8::from(!(more..more + less).contains(&i))).collect();
+        let test = mcnemar(&first, &second).unwrap();
+        assert_eq!((test.only_first, test.only_second), (less, more));
+        test.p_value
+    };
+    let paired = p_value(1501); // 817 to 684
+    assert!((paired - 0.0007).abs() < 5e-5 && (40.0 * paired - 0.03).abs() < 5e-3, "{paired}");
+    assert!((p_value(4501) - 0.05).abs() < 5e-3, "{}", p_value(4501));
+    // Two accuracies on different images, each with its own error, would be as far apart by chance once in 23.
+    let errors = counting_error(TABLE_3[index].1, CELEBA).hypot(counting_error(TABLE_3[index].3, CELEBA));
+    let unpaired = 2.0 * normal_cdf(-gain / errors);
+    assert!(unpaired > 60.0 * paired && (1.0 / unpaired).round() == 23.0, "{unpaired}");
 }
 
 #[test]

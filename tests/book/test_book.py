@@ -120,7 +120,12 @@ def test_drafts_count_so_that_numbers_stay(layout):
 
 # ---- errata
 
-ERRATUM = '{{#erratum rate-tie "Ties" test=tests/sums.rs::halves_add_up}}\n\n**Printed:** a.\n\n**Right:** b, {{#ref half}}.\n\n**Why:** c.\n\n{{#enderratum}}\n'
+ERRATUM = '### Errors\n\n{{#erratum rate-tie error "Ties" test=tests/sums.rs::halves_add_up}}\n\n**Printed:** a.\n\n**Right:** b, {{#ref half}}.\n\n**Why:** c.\n\n{{#enderratum}}\n'
+
+
+def as_kind(kind: str, title: str, parts: tuple[str, str]) -> str:
+    text = ERRATUM.replace("### Errors", f"### {title} in a paper").replace("tie error", f"tie {kind}")
+    return text.replace("Printed:", f"{parts[0]}:").replace("Right:", f"{parts[1]}:")
 
 
 def test_an_erratum_is_numbered_in_its_section_and_names_its_test(layout):
@@ -130,7 +135,7 @@ def test_an_erratum_is_numbered_in_its_section_and_names_its_test(layout):
     page = found.texts["part/1.md"]
     assert '<section class="erratum" id="erratum-rate-tie">' in page and ">1.</a> Ties" in page and ">2.</a> Sign" in page
     assert f"<strong>Test:</strong> <code>{book.crossref.breakable('tests/sums.rs::halves_add_up')}</code>" in page
-    assert "[erratum 2 of the rate paper](#erratum-rate-sign)" in page and "**Right:** b, [(1.1)](#eq-half)." in page
+    assert "[entry 2 on the rate paper](#erratum-rate-sign)" in page and "**Right:** b, [(1.1)](#eq-half)." in page
     assert found.errata == {label: ["tests/sums.rs::halves_add_up"] for label in ("rate-tie", "rate-sign", "lp-sign")}
     assert page.count('class="erratum-title"><a href="#erratum-lp-sign">1.</a>') == 1
 
@@ -138,7 +143,7 @@ def test_an_erratum_is_numbered_in_its_section_and_names_its_test(layout):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (ERRATUM.replace("halves_add_up", "gone"), "part/1.md:7: erratum `rate-tie`: tests/sums.rs has no test function `gone`"),
+        (ERRATUM.replace("halves_add_up", "gone"), "part/1.md:9: erratum `rate-tie`: tests/sums.rs has no test function `gone`"),
         (ERRATUM.replace(" test=tests/sums.rs::halves_add_up", ""), "names no test"),
         (ERRATUM.replace("**Why:** c.", "c."), "needs the parts"),
         (ERRATUM.replace("Printed", "Why2").replace("Why:", "Printed:"), "needs the parts"),
@@ -148,16 +153,34 @@ def test_an_erratum_is_numbered_in_its_section_and_names_its_test(layout):
         (ERRATUM.replace('"Ties"', "Ties"), "write {{#erratum"),
         (ERRATUM.replace("c.\n\n", "c.\n"), "a blank line is missing"),
         ("{{#ref erratum:none}}", "`erratum:none` to refer to"),
+        (ERRATUM.replace("tie error", "tie"), "where KIND is error, unsaid, statistics, unreproduced"),
+        (ERRATUM.replace("tie error", "tie mistake"), "is of the kind `mistake`; a kind is one of error, unsaid"),
+        (ERRATUM.replace("tie error", "tie unsaid"), "stands below `Errors`; its kind belongs below `### Not said …`"),
+        (ERRATUM.replace("### Errors\n", ""), "stands below ``"),
+        # What may be claimed depends on the kind: nothing is "right" where nothing is wrong.
+        (as_kind("unsaid", "Not said", ("Not said", "Right")), "needs the parts **Not said:**, **Needed:**, **Why:**"),
+        (as_kind("statistics", "Statistical criticism", ("Printed", "Right")), "needs the parts **Printed:**, **Shown:**, **Why:**"),
     ],
 )
 def test_an_erratum_that_lacks_something_fails(layout, text, sentence):
     assert sentence in problems(layout, "# E\n\n" + EQ + "\n" + text)
 
 
+def test_errata_are_counted_by_section_and_kind(layout):
+    unsaid = as_kind("unsaid", "Not said", ("Not said", "Needed")).replace("rate-tie", "lp-sign")
+    text = "# E\n\n{{#errata}}\n\n" + EQ + "\n## The rate paper\n\n" + ERRATUM + "\n## The LP paper\n\n" + unsaid
+    (page,) = expand(layout, text)
+    assert "<th>Errors</th><th>Not said</th><th>Statistical criticism</th><th>Not reproduced here</th><th>all</th>" in page
+    one, other = '<a href="#erratum-rate-tie">1</a>', '<a href="#erratum-lp-sign">1</a>'
+    for cells in (("The rate paper", one, 0, 0, 0, 1), ("The LP paper", 0, other, 0, 0, 1), ("all", one, other, 0, 0, 2)):
+        assert "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>" in page
+
+
 def test_every_erratum_of_the_book_has_its_parts_and_a_test_that_runs():
     text = (ROOT / "book" / "src" / "errata.md").read_text(encoding="utf-8")
     _, found, wrong = book.errata.expand(text, str)
     assert wrong == [] and len({erratum.section for erratum in found}) == 5
+    assert {erratum.kind for erratum in found} == set(book.errata.KINDS) and "{{#errata}}" in text
     assert [book.problem_with_test(ROOT, test) for erratum in found for test in erratum.tests if book.problem_with_test(ROOT, test)] == []
 
 
@@ -358,12 +381,37 @@ def test_console_errors_failed_requests_and_wide_pages_are_found_in_the_browser(
     site.mkdir()
     theme = "<script>document.documentElement.className = localStorage.getItem('mdbook-theme')</script>"
     (site / "index.html").write_text(f"<!doctype html><html><head><link rel=icon href=data:,>{theme}</head><body><main>fine</main></body></html>")
-    assert book.check_browser(site, tmp_path / "shots", chromium) == ([], 4)
+    assert book.check_browser(site, chromium, tmp_path / "shots") == ([], 4)
     assert sorted(f.parent.name for f in (tmp_path / "shots").rglob("*.png")) == ["dark-1280", "dark-400", "light-1280", "light-400"]
 
-    bad = "<script>console.error('planted')</script><script>throw Error('thrown')</script><img src='gone.png'>"
+    bad = "<script>console.error('planted')</script><script>throw Error('thrown')</script><img src='gone.png'><img src='torn.svg'>"
+    (site / "torn.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'><g>")
     bad += "<main><div id='wide' style='width:2000px'>wide</div></main>"
     (site / "index.html").write_text(f"<!doctype html><html><head><link rel=icon href=data:,></head><body>{bad}</body></html>")
-    found = "\n".join(book.check_browser(site, tmp_path / "shots", chromium)[0])
-    for planted in ("planted", "thrown", "gone.png", "wider than the window: div#wide", "theme navy is not applied"):
+    found = "\n".join(book.check_browser(site, chromium)[0])
+    for planted in (
+        "planted",
+        "thrown",
+        "gone.png",
+        "torn.svg",
+        "wider than the window: div#wide",
+        "theme navy is not applied",
+    ):
         assert planted in found
+
+
+def test_the_browser_loads_a_page_once_for_each_look_and_what_pages_share_once(tmp_path, monkeypatch):
+    """The length of the check, counted in work: no time is measured, and no screenshot is taken unless asked for. Though
+    pages follow each other in one tab, a mistake is told of its own page only."""
+    chromium, served = browser(), []
+    monkeypatch.setattr(book.QuietHandler, "log_request", lambda self, *_: served.append(self.path))
+    theme = "<script>document.documentElement.className = localStorage.getItem('mdbook-theme')</script>"
+    (tmp_path / "shared.css").write_text("p { margin: 0 }")
+    pages = {"a.html": "", "b.html": "<script>console.error('planted')</script>", "c.html": ""}
+    for page, more in pages.items():
+        head = f"<link rel=icon href=data:,><link rel=stylesheet href=shared.css>{theme}{more}"
+        (tmp_path / page).write_text(f"<!doctype html><html><head>{head}</head><body><main>x</main></body></html>")
+    found, shots = book.check_browser(tmp_path, chromium)
+    looks = [(theme, width) for theme in book.THEMES for width in (book.WIDE, book.NARROW)]
+    assert found == [f"b.html ({theme}, {width} px): console error: planted." for theme, width in looks] and shots == 0
+    assert {path: served.count(path) for path in served} == {f"/{file}": len(looks) for file in (*pages, "shared.css")}

@@ -1,9 +1,11 @@
 //! The equations of the chapter "Anonymous classifiers and the point-like property".
 
 use lastlayer::distribution::normal_quantile;
-use lastlayer::foca::{Features, LinearHead, WeakFit};
+use lastlayer::foca::{Features, Foca, LinearHead, TwoClass, WeakFit};
 use lastlayer::linalg::solve;
 use lastlayer::ndarray::{Array1, Array2, Axis, array};
+use lastlayer::numbers::Numbers;
+use lastlayer::prelude::{Device, Tensor, Var};
 use lastlayer::seed::Seed;
 
 const SEED: Seed = Seed::new(1906);
@@ -931,4 +933,70 @@ fn without_a_penalty_the_force_is_this_and_infinite_at_two_per_class() {
     // With two per class, each hundredth of a penalty adds about the same to the mean, without end.
     let by: Vec<f64> = [1.0, 1e-2, 1e-4].iter().map(|w| mean_and_error(&forces(2, *w, 20_000)).0).collect();
     assert!(by[1] > 2.0 * by[0] && by[2] > 1.5 * by[1], "{by:?}");
+}
+
+// ---- classes of unequal size --------------------------------------------------------------------------------------
+
+/// Two classes that overlap, forty of each; and a batch in which each of class 0 comes three times.
+fn unequal() -> (Features, Features) {
+    let y: Vec<u32> = (0..80).map(|i| i % 2).collect();
+    let mut z = normals(SEED.named("unequal"), 80, 3);
+    z.rows_mut().into_iter().zip(&y).for_each(|(mut z, y)| z[0] += 1.5 * f64::from(*y));
+    let equal = features(&z, &y, 2);
+    let zeros = || (0..80).step_by(2);
+    let batch = equal.take(&(0..80).chain(zeros()).chain(zeros()).collect::<Vec<_>>()).unwrap();
+    (equal, batch)
+}
+
+/// The sum over a batch of the gradients of its mean loss: how the loss changes as all features move alike.
+fn push(how: WeakFit, heads: &Features, batch: &Features, counts: [usize; 2]) -> Array1<f64> {
+    let tensor =
+        |f: &Features| Tensor::from_vec(f.z.iter().copied().collect(), f.z.dim(), &Device::Cpu).unwrap();
+    let z = Var::from_tensor(&tensor(batch)).unwrap();
+    let y = Tensor::new(&batch.y[..], &Device::Cpu).unwrap();
+    let foca = Foca { fit: how, ..Foca::default() };
+    let loss = foca.loss(&tensor(heads), &heads.y, &z, &y, &counts).unwrap();
+    let gradient = loss.backward().unwrap().get(&z).unwrap().sum(0).unwrap();
+    gradient.numbers().unwrap().into_owned().into()
+}
+
+#[test]
+fn shares_that_the_heads_have_not_seen_push_all_features_alike() {
+    let (heads, batch) = unequal();
+    for weight in [0.0, 2.0] {
+        let head = fit(&heads.z, &heads.y, 2, weight);
+        let mean = |class: u32| {
+            let rows = (0..80).filter(|i| heads.y[*i] == class);
+            rows.fold(Array1::zeros(2), |sum: Array1<f64>, i| {
+                sum + residual(&head, &heads.z.row(i).to_owned(), class)
+            }) / 40.0
+        };
+        let left = 0.25 * mean(0) - 0.25 * mean(1); // shares of 3/4 and 1/4, less a half
+        let found = push(WeakFit::RidgeSum(weight), &heads, &batch, [1, 1]);
+        close(&found, &(-2.0 * head.w.dot(&left)), ROUNDING);
+        assert!(found.dot(&found) > 1e-3, "{found}");
+        // Heads do not see where all features lie together, so the push is the same wherever it has led.
+        let moved = |f: &Features| Features { z: &f.z + &array![3.0, -1.0, 7.0], ..f.clone() };
+        close(&push(WeakFit::RidgeSum(weight), &moved(&heads), &moved(&batch), [1, 1]), &found, ROUNDING);
+    }
+    let (w, two) = (fit(&heads.z, &heads.y, 2, 0.0).w, TwoClass::of(&heads, 0, 1).unwrap());
+    let rule = &w.column(1) * (2.0 * 0.5 / (1.0 + two.eigenvalue));
+    // The eigenvalue has a shrinkage of a millionth.
+    close(&push(WeakFit::RidgeSum(0.0), &heads, &batch, [1, 1]), &rule, 1e-5);
+}
+
+#[test]
+fn weights_by_share_or_heads_by_share_leave_no_push() {
+    let (heads, batch) = unequal();
+    for how in [WeakFit::RidgeSum(0.0), WeakFit::RidgeSum(2.0), WeakFit::SoftmaxSum(2.0)] {
+        assert!(largest_of(&push(how, &heads, &batch, [1, 1])) > 1e-2);
+        for found in [push(how, &heads, &batch, [120, 40]), push(how, &batch, &batch, [120, 40])] {
+            // The softmax is solved until its gradient is below 1e-8.
+            assert!(largest_of(&found) < 1e-8, "{found}");
+        }
+    }
+}
+
+fn largest_of(v: &Array1<f64>) -> f64 {
+    v.iter().fold(0.0, |most, v| v.abs().max(most))
 }

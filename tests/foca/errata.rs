@@ -3,7 +3,8 @@
 use lastlayer::distribution::normal_cdf;
 use lastlayer::foca::{Features, Fisher, LinearHead, WeakFit, fisher_length};
 use lastlayer::linalg::solve;
-use lastlayer::ndarray::{Array2, array};
+use lastlayer::ndarray::{Array2, Axis, array};
+use lastlayer::seed::Seed;
 
 #[test]
 fn the_printed_eigenvalues_imply_smaller_errors_than_the_printed_ones() {
@@ -60,4 +61,52 @@ fn a_metric_taken_at_one_end_depends_on_which_head_comes_first() {
         .map(|(a, b)| fisher_length(a, b, &features, 10, Fisher::Model));
     let [there, back] = lengths;
     assert!((there.unwrap() - back.unwrap()).abs() < 1e-12);
+}
+
+/// Mean of the squared errors of every sample under the heads of all pairs, one sample of each of two classes.
+fn losses_under_pairs(z: &Array2<f64>, y: &[u32], weight: f64) -> Vec<f64> {
+    let (mut losses, mut heads) = (vec![0.0; y.len()], 0.0);
+    for i in (0..y.len()).filter(|i| y[*i] == 0) {
+        for j in (0..y.len()).filter(|j| y[*j] == 1) {
+            let pair = Features::new(&z.select(Axis(0), &[i, j]), &[0u32, 1][..], 2).unwrap();
+            let scores = WeakFit::RidgeSum(weight).fit(&pair).unwrap().head.scores(z).unwrap();
+            for (row, loss) in losses.iter_mut().enumerate() {
+                *loss += (scores[[row, 1]] - f64::from(y[row])).powi(2);
+            }
+            heads += 1.0;
+        }
+    }
+    losses.iter().map(|loss| loss / heads).collect()
+}
+
+#[test]
+fn in_a_ball_no_features_minimise_all_losses_while_heads_follow() {
+    let (radius, weight, y) = (3.0f64, 0.5f64, [1u32, 1, 1, 0, 0, 0]);
+    // One head in three is fitted to a sample itself, and leaves at least the residual of a pair at the distance 2 R.
+    let least = (weight / (4.0 * radius * radius + 2.0 * weight)).powi(2) / 3.0;
+    // The first sample at R u, its classmates at ρ u and the other class at −R u: nothing is left but that.
+    let on_line = |along: [f64; 6]| Array2::from_shape_fn((6, 2), |(i, j)| along[i] * [0.6, 0.8][j]);
+    let (r, rho) = (radius, f64::sqrt(radius * radius - weight));
+    let alone = losses_under_pairs(&on_line([r, rho, rho, -r, -r, -r]), &y, weight);
+    assert!((alone[0] / least - 1.0).abs() < 1e-9, "{alone:?}");
+    assert!(alone[1..].iter().all(|loss| *loss > 2.0 * least), "{alone:?}");
+    // Classes that are points, as far apart as the ball allows, lose three times as much.
+    let points = losses_under_pairs(&on_line([r, r, r, -r, -r, -r]), &y, weight);
+    assert!(points.iter().all(|loss| (loss / least - 3.0).abs() < 1e-9), "{points:?}");
+    // Nothing goes below, and nothing has the least loss in all samples at once: features anywhere in the ball, and near it.
+    let draws = Seed::new(1).named("balls");
+    for case in 0..300u64 {
+        let spread = [0.003, 0.1, 3.0][(case % 3) as usize];
+        let mut z = on_line([r, rho, rho, -r, -r, -r]);
+        for (entry, value) in z.iter_mut().enumerate() {
+            *value += spread * draws.stream(case).normal(entry as u64);
+        }
+        for mut row in z.rows_mut() {
+            let length = row.dot(&row).sqrt();
+            row.mapv_inplace(|v| v * f64::min(1.0, radius / length));
+        }
+        let losses = losses_under_pairs(&z, &y, weight);
+        assert!(losses.iter().all(|loss| *loss >= least), "{z} {losses:?}");
+        assert!(losses.iter().any(|loss| *loss > 2.0 * least), "{z} {losses:?}");
+    }
 }

@@ -2,14 +2,14 @@
 
 use lastlayer::data::Dataset;
 use lastlayer::error::Error;
-use lastlayer::foca::{Baseline, Features, Foca, ThetaGrad, WeakFit, extractor};
+use lastlayer::foca::{Baseline, Features, Foca, Spread, ThetaGrad, WeakFit, extractor};
 use lastlayer::loss::one_hot;
 use lastlayer::model::{Layer, Pass, Plan, SplitNet, zoo};
 use lastlayer::ndarray::Array2;
 use lastlayer::numbers::Numbers;
-use lastlayer::prelude::{DType, Device, Gaussians, Parameters, Tensor, Trainer, Var, arcs};
+use lastlayer::prelude::{DType, Device, Gaussians, Parameters, Scores, Tensor, Trainer, Var, arcs};
 use lastlayer::seed::Seed;
-use lastlayer::train::{Batch, Trainable};
+use lastlayer::train::{Batch, Step, Trainable};
 
 use super::{SEED, bells, close, differences, message};
 
@@ -18,6 +18,8 @@ const DIFFERENCES: f64 = 1e-8;
 const STEP: f64 = 1e-5;
 
 const CLASSES: usize = 3;
+/// Counts of classes of equal size.
+const EQUAL: [usize; CLASSES] = [10; CLASSES];
 
 fn tensor(a: &Array2<f64>) -> Tensor {
     Tensor::from_vec(a.iter().copied().collect::<Vec<f64>>(), a.dim(), &Device::Cpu).unwrap()
@@ -38,7 +40,7 @@ fn value(t: &Tensor) -> f64 {
 /// Loss of `z` under heads fitted to `others`, both as arrays.
 fn loss(foca: Foca, others: &Array2<f64>, z: &Array2<f64>) -> f64 {
     let found =
-        foca.loss(&tensor(others), &labels(others.nrows()), &tensor(z), &label_tensor(z.nrows()), CLASSES);
+        foca.loss(&tensor(others), &labels(others.nrows()), &tensor(z), &label_tensor(z.nrows()), &EQUAL);
     value(&found.unwrap())
 }
 
@@ -46,7 +48,7 @@ fn loss(foca: Foca, others: &Array2<f64>, z: &Array2<f64>) -> f64 {
 fn gradients(foca: Foca, others: &Array2<f64>, z: &Array2<f64>) -> [Option<Vec<f64>>; 2] {
     let vars = [others, z].map(|a| Var::from_tensor(&tensor(a)).unwrap());
     let y = label_tensor(z.nrows());
-    let loss = foca.loss(&vars[0], &labels(others.nrows()), &vars[1], &y, CLASSES).unwrap();
+    let loss = foca.loss(&vars[0], &labels(others.nrows()), &vars[1], &y, &EQUAL).unwrap();
     let store = loss.backward().unwrap();
     vars.map(|var| store.get(&var).map(|g| g.numbers().unwrap().into_owned()))
 }
@@ -140,6 +142,29 @@ fn several_heads_are_the_mean_of_their_losses() {
 }
 
 #[test]
+fn a_batch_counts_classes_as_the_heads_do() {
+    for fit in [WeakFit::RidgeSum(0.5), WeakFit::SoftmaxSum(0.5)] {
+        let foca = Foca { k: 2, fit, heads: 2, ..Foca::default() };
+        let (others, z) = features(2, 4);
+        let of = |rows: &[usize], counts: &[usize]| {
+            let z = z.select(lastlayer::ndarray::Axis(0), rows);
+            let y: Vec<u32> = rows.iter().map(|row| (row % CLASSES) as u32).collect();
+            let y = Tensor::new(y, &Device::Cpu).unwrap();
+            foca.loss(&tensor(&others), &labels(others.nrows()), &tensor(&z), &y, counts)
+        };
+        let all: Vec<usize> = (0..z.nrows()).collect();
+        // A third of the heads' samples is of each class; of the set it is 60, 30 and 10 per cent.
+        let weight = |row: usize| [1.0 / 1.8, 1.0 / 0.9, 1.0 / 0.3][row % CLASSES];
+        let mean = all.iter().map(|row| weight(*row) * value(&of(&[*row], &EQUAL).unwrap())).sum::<f64>()
+            / all.len() as f64;
+        close(&[value(&of(&all, &[60, 30, 10]).unwrap())], &[mean], 1e-12);
+        // Equal counts weigh nothing, whatever they are, to the last bit.
+        assert_eq!(value(&of(&all, &[7; CLASSES]).unwrap()), loss(foca, &others, &z));
+        assert!(message(of(&all, &[60, 0, 10])).contains("class 1 has no sample"));
+    }
+}
+
+#[test]
 fn theta_is_the_head_with_its_bias_below() {
     let (others, _) = features(1, 4);
     let fit = WeakFit::RidgeSum(0.5);
@@ -226,6 +251,23 @@ fn the_same_seed_meets_the_same_strangers() {
     assert_ne!(train(1), train(2));
 }
 
+#[test]
+fn natural_heads_hold_the_classes_by_their_shares() {
+    let data = data(200);
+    let counts = data.class_counts().unwrap();
+    let strangers = Foca { k: 10, natural: true, heads: 2, ..Foca::default() }.strangers(&data).unwrap();
+    let (rows, y) = (strangers.draw(SEED).unwrap(), data.labels().unwrap());
+    let rare = (20.0 * counts[1] as f64 / 200.0).round() as usize;
+    assert!(rare < 8, "{counts:?}");
+    let classes: Vec<u32> = rows.iter().map(|row| y[*row]).collect();
+    let one = [vec![0; 20 - rare], vec![1; rare]].concat();
+    assert_eq!(classes, [one.clone(), one].concat());
+    // A class too rare for its share has one sample; nothing is drawn of no samples.
+    let least = Foca { k: 1, natural: true, ..Foca::default() }.strangers(&data).unwrap();
+    assert_eq!(least.draw(SEED).unwrap().len(), 2);
+    assert!(message(Foca { k: 0, natural: true, ..Foca::default() }.strangers(&data)).contains("at least 1"));
+}
+
 /// The gradient of a step in the backbone, against differences of the same loss with heads that follow or stay.
 #[test]
 fn a_step_has_the_gradient_it_says() {
@@ -235,7 +277,7 @@ fn a_step_has_the_gradient_it_says() {
         let data = Dataset { x: data.x.to_dtype(DType::F64).unwrap(), ..data };
         let strangers = Foca { k: 4, theta, ..Foca::default() }.strangers(&data).unwrap();
         let batch = batch(&data, &(0..20).collect::<Vec<_>>(), SEED);
-        let rows = strangers.draw(SEED).unwrap();
+        let (rows, counts) = (strangers.draw(SEED).unwrap(), data.class_counts().unwrap());
         let others = data.subset(&rows).unwrap();
         let fit = |net: &SplitNet| {
             let z = net.features(&others.x, Pass::Eval).unwrap();
@@ -248,7 +290,9 @@ fn a_step_has_the_gradient_it_says() {
             let s = z.matmul(&theta.narrow(0, 0, 3).unwrap()).unwrap();
             let s = s.broadcast_add(&theta.narrow(0, 3, 1).unwrap()).unwrap();
             let off = (s - one_hot(&batch.y, 2, DType::F64).unwrap()).unwrap();
-            value(&off.sqr().unwrap().sum_all().unwrap()) / 20.0
+            let off = off.sqr().unwrap().sum(1).unwrap().numbers().unwrap().into_owned();
+            let weight = |y: &u32| 60.0 / (2.0 * counts[*y as usize] as f64);
+            off.iter().zip(&batch.data.labels().unwrap()).map(|(off, y)| off * weight(y)).sum::<f64>() / 20.0
         };
         // One step of plain descent moves every parameter by minus its gradient.
         let before: Vec<Vec<f64>> = net.bottom().iter().map(|v| v.numbers().unwrap().into_owned()).collect();
@@ -427,7 +471,7 @@ fn bad_features_are_refused_by_the_loss() {
     let (z, y) = (tensor(&bells(SEED, 4, 2)), label_tensor(4));
     let others = tensor(&bells(SEED, 6, 2));
     let say = |others: &Tensor, their_y: &[u32], z: &Tensor, y: &Tensor| {
-        message(foca.loss(others, their_y, z, y, CLASSES))
+        message(foca.loss(others, their_y, z, y, &EQUAL))
     };
     let nan = (others.clone() * f64::NAN).unwrap();
     assert!(say(&nan, &labels(6), &z, &y).contains("NaN"));
@@ -436,12 +480,10 @@ fn bad_features_are_refused_by_the_loss() {
     assert!(say(&others, &labels(6), &z, &label_tensor(3)).contains("labels of features"));
     assert!(say(&others, &[7; 6], &z, &y).contains("none of the 3 classes"));
     assert!(
-        message(Foca { heads: 4, ..foca }.loss(&others, &labels(6), &z, &y, CLASSES))
-            .contains("as many rows")
+        message(Foca { heads: 4, ..foca }.loss(&others, &labels(6), &z, &y, &EQUAL)).contains("as many rows")
     );
     assert!(
-        message(Foca { heads: 0, ..foca }.loss(&others, &labels(6), &z, &y, CLASSES))
-            .contains("as many rows")
+        message(Foca { heads: 0, ..foca }.loss(&others, &labels(6), &z, &y, &EQUAL)).contains("as many rows")
     );
 }
 
@@ -452,11 +494,53 @@ fn odd_features_give_what_is_documented() {
     let equal = Tensor::ones((6, 2), DType::F64, &Device::Cpu).unwrap();
     let single = Tensor::zeros(4, DType::U32, &Device::Cpu).unwrap();
     // The head is the frequencies of the classes, so each sample misses its target by 2/3 and the others by 1/3.
-    let found = foca.loss(&equal, &labels(6), &tensor(&bells(SEED, 4, 2)), &single, CLASSES).unwrap();
+    let found = foca.loss(&equal, &labels(6), &tensor(&bells(SEED, 4, 2)), &single, &EQUAL).unwrap();
     close(&[value(&found)], &[6.0 / 9.0], 1e-12);
     let narrow =
-        foca.loss(&tensor(&bells(SEED, 6, 1)), &labels(6), &tensor(&bells(SEED, 4, 1)), &single, CLASSES);
+        foca.loss(&tensor(&bells(SEED, 6, 1)), &labels(6), &tensor(&bells(SEED, 4, 1)), &single, &EQUAL);
     assert!(value(&narrow.unwrap()).is_finite());
+}
+
+/// Spread over separation, and AUC of a head of all samples, after training on two overlapping classes, one four times as
+/// common as the other.
+fn lopsided(mut step: impl FnMut(&SplitNet, &Dataset, &Batch) -> lastlayer::error::Result<Step>) -> [f64; 2] {
+    let task = Gaussians {
+        name: "lopsided".to_string(),
+        means: vec![vec![0.0, 0.0], vec![1.5, 0.0]],
+        sds: vec![vec![1.0; 2]; 2],
+        prevalence: vec![0.8, 0.2],
+    };
+    let data = task.sample(1000, SEED, &Device::Cpu).unwrap();
+    let plan = extractor(zoo::mlp(&[2, 16]).unwrap(), 8, Layer::RmsNorm, Baseline::Plain).unwrap();
+    let net = SplitNet::new(plan, 2, SEED, &Device::Cpu).unwrap();
+    let trainer = Trainer::adam(1e-2).batch(100).epochs(40).seed(SEED).silent();
+    trainer.fit(&net, &data, |b| step(&net, &data, b)).unwrap();
+    let features = Features::of(&net, &data).unwrap();
+    let head = WeakFit::RidgeSum(1.0).fit(&features).unwrap().head;
+    let scores = Scores::new(head.scores(&features.z).unwrap().column(1).to_vec(), &data.y).unwrap();
+    [Spread::of(&features).unwrap().ratio(), scores.auc()]
+}
+
+#[test]
+fn strangers_keep_unequal_classes_that_overlap_apart() {
+    let joint = lopsided(|net, _, b| {
+        Ok(Step::new(lastlayer::loss::cross_entropy(&net.forward(&b.x, b.pass())?, &b.y)?))
+    });
+    for k in [10, 100] {
+        let foca = Foca { k, ..Foca::default() };
+        for foca in [foca, Foca { natural: true, ..foca }] {
+            let [spread, auc] = lopsided(|net, data, b| foca.strangers(data)?.step(net, b));
+            assert!(spread < joint[0] && auc > joint[1] - 0.01, "{foca:?}: {spread}, {auc}; joint {joint:?}");
+        }
+        // Batches as they come, for which equal counts stand.
+        let [spread, auc] = lopsided(|net, data, b| {
+            let theirs = data.subset(&foca.strangers(data)?.draw(b.seed)?)?;
+            let z = net.features(&theirs.x, b.pass())?;
+            let loss = foca.loss(&z, &theirs.labels()?, &net.features(&b.x, b.pass())?, &b.y, &[1, 1])?;
+            Ok(Step::by_group(vec![("bottom", loss)]))
+        });
+        assert!(spread > 1.5 * joint[0] && auc < joint[1] - 0.05, "{k}: {spread}, {auc}; joint {joint:?}");
+    }
 }
 
 #[test]
@@ -474,10 +558,10 @@ fn strangers_collapse_two_arcs_further_than_one_head_does() {
             }
             let s = net.forward(&b.x, b.pass())?;
             let loss = (lastlayer::loss::squared(&s, &one_hot(&b.y, 2, DType::F32)?)? * 2.0)?;
-            Ok(lastlayer::train::Step::new(loss))
+            Ok(Step::new(loss))
         });
         run.unwrap();
-        lastlayer::foca::Spread::of(&Features::of(&net, &data).unwrap()).unwrap().ratio()
+        Spread::of(&Features::of(&net, &data).unwrap()).unwrap().ratio()
     };
     let (joint, foca) = (ratio(false), ratio(true));
     assert!(foca < 0.5 * joint, "{foca} against {joint}");

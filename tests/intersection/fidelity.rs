@@ -4,16 +4,16 @@ use std::cmp::Ordering;
 use std::slice::from_ref;
 
 use candle_core::{Device, Tensor};
-use lastlayer::data::critters::{Critters, Preset};
+use lastlayer::data::critters::{ATTRIBUTES, Critters, Preset};
 use lastlayer::data::{Dataset, Part};
 use lastlayer::distribution::{normal_cdf, normal_quantile};
 use lastlayer::error::Error;
-use lastlayer::intersection::{Binarise, Matched, Recovery, Score, class_oracle, floor};
+use lastlayer::intersection::{Binarise, Matched, Null, Recovery, Score, class_oracle, floor, rank_p_value};
 use lastlayer::seed::Seed;
 use lastlayer::tree::Codes;
 use ndarray::Array2;
 
-use super::{message, near};
+use super::{class_functions, message, near};
 
 const SEED: Seed = Seed::new(2108);
 
@@ -654,7 +654,7 @@ fn shuffled_attributes_have_the_values_of_chance() {
     let columns: Vec<Vec<bool>> = NULLS.iter().map(|(positives, _)| first(*positives, ROWS)).collect();
     let data = set(&columns);
     let observed = Recovery::of(&codes, &data, Binarise::Equality, Score::F1).unwrap();
-    let nulls = observed.null(&codes, &data, 40, SEED.named("shuffles")).unwrap();
+    let nulls = observed.null(Null::Rows, &codes, &data, 40, SEED.named("shuffles")).unwrap();
     assert_eq!(nulls.len(), 40);
     for (i, (_, [_, _, independent, printed, bound])) in NULLS.into_iter().enumerate() {
         let values: Vec<f64> = nulls.iter().map(|null| null.matched[i].value).collect();
@@ -690,14 +690,14 @@ fn a_shuffle_keeps_the_attributes_together() {
     let codes = noise(130, 5, 4, SEED.named("twins' codes"));
     let data = set(&[f.clone(), f.clone(), not(&f)]);
     let found = Recovery::of(&codes, &data, Binarise::Threshold, Score::Mcc).unwrap();
-    let nulls = found.null(&codes, &data, 5, SEED).unwrap();
+    let nulls = found.null(Null::Rows, &codes, &data, 5, SEED).unwrap();
     for null in &nulls {
         let [one, same, other] = &null.matched[..] else { panic!("three attributes") };
         assert_eq!((one.value, one.feature, one.code), (same.value, same.feature, same.code));
         near(one.value, other.value, ROUNDING);
     }
-    assert_eq!(nulls, found.null(&codes, &data, 5, SEED).unwrap());
-    assert_ne!(nulls, found.null(&codes, &data, 5, SEED.stream(1)).unwrap());
+    assert_eq!(nulls, found.null(Null::Rows, &codes, &data, 5, SEED).unwrap());
+    assert_ne!(nulls, found.null(Null::Rows, &codes, &data, 5, SEED.stream(1)).unwrap());
     assert_ne!(nulls[0], nulls[1]);
 }
 
@@ -707,9 +707,12 @@ fn a_rank_among_shuffles_is_a_valid_p_value() {
     const SHUFFLES: usize = 19;
     let rank = |codes: &Codes, data: &Dataset, seed: Seed| {
         let found = Recovery::of(codes, data, Binarise::Equality, Score::F1).unwrap();
-        let nulls = found.null(codes, data, SHUFFLES, seed).unwrap();
+        let nulls = found.null(Null::Rows, codes, data, SHUFFLES, seed).unwrap();
         let above = nulls.iter().filter(|null| null.fidelity() >= found.fidelity()).count();
-        (1 + above) as f64 / (1 + SHUFFLES) as f64
+        let p = (1 + above) as f64 / (1 + SHUFFLES) as f64;
+        assert_eq!(rank_p_value(found.fidelity(), nulls.iter().map(Recovery::fidelity)), p);
+        assert_eq!(found.p_value(&nulls, &data.names.attributes).unwrap(), p);
+        p
     };
     let mut small = [0usize; 2];
     for case in 0..SETS {
@@ -729,6 +732,79 @@ fn a_rank_among_shuffles_is_a_valid_p_value() {
     let codes = noise(90, 4, 8, SEED.named("known"));
     let planted: Vec<bool> = codes.column(2).map(|v| v == 6).collect();
     assert_eq!(rank(&codes, &set(&[planted]), SEED), 1.0 / 20.0);
+}
+
+#[test]
+fn codes_that_are_random_functions_of_the_class_are_nothing_under_the_class_null() {
+    const SETS: usize = 100;
+    const DRAWS: usize = 19;
+    let key = &ATTRIBUTES[..8];
+    let (mut small, mut values) = ([0usize; 2], Vec::new());
+    for case in 0..SETS {
+        let seed = SEED.named("class functions").stream(case as u64);
+        let (codes, data) = class_functions(480, 16, seed);
+        let found = Recovery::of(&codes, &data, Binarise::Equality, Score::F1).unwrap();
+        for (null, small) in [Null::Rows, Null::Classes].into_iter().zip(&mut small) {
+            let nulls = found.null(null, &codes, &data, DRAWS, seed.named("draws")).unwrap();
+            *small += usize::from(found.p_value(&nulls, key).unwrap() <= 0.05);
+        }
+        values.push(found.fidelity_of(key).unwrap());
+    }
+    // They know nothing of horns or stripes, and every one of them is far above shuffled rows.
+    assert_eq!(small[0], SETS);
+    // If classes swap their attributes, they are one draw of twenty. Sizes of classes differ a little, so this is not exact.
+    let spread = (SETS as f64 * 0.05 * 0.95).sqrt();
+    near(small[1] as f64, SETS as f64 * 0.05, ERRORS * spread);
+    assert!(mean(&values) > 0.6, "{}", mean(&values));
+}
+
+#[test]
+fn the_class_null_finds_what_the_picture_tells_beyond_the_class() {
+    // Codes that are the key attributes themselves: no swap of classes reaches them.
+    let (_, data) = class_functions(480, 1, SEED);
+    let key = &ATTRIBUTES[..8];
+    let codes = Codes::new(&data.a.as_ref().unwrap().narrow(1, 0, 8).unwrap(), 2).unwrap();
+    let found = Recovery::of(&codes, &data, Binarise::Equality, Score::F1).unwrap();
+    near(found.fidelity_of(key).unwrap(), 1.0, ROUNDING);
+    for null in [Null::Rows, Null::Classes] {
+        let nulls = found.null(null, &codes, &data, 99, SEED).unwrap();
+        assert_eq!(found.p_value(&nulls, key).unwrap(), 0.01);
+        // And an attribute that the codes do not have is one draw of many.
+        assert!(found.p_value(&nulls, &["smile"]).unwrap() > 0.05);
+    }
+}
+
+#[test]
+fn swapped_classes_take_whole_rows_of_one_other_class() {
+    // Attributes that spell the class and the place of a row in it.
+    let n = 60;
+    let (codes, data) = class_functions(n, 1, SEED);
+    let labels = data.labels().unwrap();
+    let mut seen = [0u32; 12];
+    let bits: Vec<u8> = labels
+        .iter()
+        .flat_map(|y| {
+            seen[*y as usize] += 1;
+            let word = y << 4 | seen[*y as usize];
+            (0..8).map(move |bit| (word >> bit & 1) as u8)
+        })
+        .collect();
+    let names: Vec<String> = (0..8).map(|bit| format!("bit{bit}")).collect();
+    let a = Tensor::from_vec(bits, (n, 8), &Device::Cpu).unwrap();
+    let data = data.with_attributes(a, &names).unwrap();
+    let found = Recovery::of(&codes, &data, Binarise::Equality, Score::F1).unwrap();
+    let [one, two] = [1, 2].map(|s| found.null(Null::Classes, &codes, &data, 3, SEED.stream(s)).unwrap());
+    assert_eq!(one, found.null(Null::Classes, &codes, &data, 3, SEED.stream(1)).unwrap());
+    assert_ne!(one, two);
+    // A single class has nobody to swap with: its rows are shuffled.
+    let alone = data.classes(&["S3"]).unwrap();
+    let rows: Vec<usize> = (0..alone.n()).collect();
+    let codes = codes.take(&rows).unwrap();
+    let found = Recovery::of(&codes, &alone, Binarise::Equality, Score::F1).unwrap();
+    let drawn = found.null(Null::Classes, &codes, &alone, 2, SEED).unwrap();
+    for (own, shuffled) in found.matched.iter().zip(&drawn[0].matched) {
+        assert_eq!(own.prevalence, shuffled.prevalence);
+    }
 }
 
 // Held-out matching
@@ -1018,15 +1094,15 @@ fn tables_that_do_not_fit_are_refused() {
     assert!(message(ask(&a, &["one", "two"])).contains("NaN"));
     let data = set(&columns);
     let found = Recovery::of(&codes, &data, Binarise::Equality, Score::F1).unwrap();
-    assert!(matches!(found.null(&codes, &data, 0, SEED), Err(Error::Config { .. })));
+    assert!(matches!(found.null(Null::Rows, &codes, &data, 0, SEED), Err(Error::Config { .. })));
     let short = set(&columns.each_ref().map(|c| c[..69].to_vec()));
     assert!(matches!(Recovery::of(&codes, &short, Binarise::Equality, Score::F1), Err(Error::Shape { .. })));
     assert!(matches!(found.again(&codes, &short), Err(Error::Shape { .. })));
-    assert!(matches!(found.null(&codes, &short, 2, SEED), Err(Error::Shape { .. })));
+    assert!(matches!(found.null(Null::Rows, &codes, &short, 2, SEED), Err(Error::Shape { .. })));
     let bare = Dataset { a: None, ..data };
     assert!(matches!(Recovery::of(&codes, &bare, Binarise::Equality, Score::F1), Err(Error::Data { .. })));
     assert!(matches!(found.again(&codes, &bare), Err(Error::Data { .. })));
-    assert!(matches!(found.null(&codes, &bare, 2, SEED), Err(Error::Data { .. })));
+    assert!(matches!(found.null(Null::Rows, &codes, &bare, 2, SEED), Err(Error::Data { .. })));
     assert!(matches!(class_oracle(&bare), Err(Error::Data { .. })));
     assert!(message(class_oracle(&bare)).contains("with_attributes"));
 }
@@ -1041,7 +1117,7 @@ fn the_number_of_threads_changes_nothing() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
             let found = Recovery::of(&codes, &data, Binarise::Equality, Score::Mcc).unwrap();
-            let nulls = found.null(&codes, &data, 3, SEED).unwrap();
+            let nulls = found.null(Null::Rows, &codes, &data, 3, SEED).unwrap();
             (found, nulls)
         })
     };

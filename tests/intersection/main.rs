@@ -7,6 +7,23 @@ mod quantisers;
 mod readout;
 mod training;
 
+use lastlayer::data::critters::{ATTRIBUTES, Critters, Preset, SPECIES};
+use lastlayer::prelude::{Codes, DType, Dataset, Device, Part, Seed, Tensor};
+
+/// Species and attributes of Critters, and codes of 16 levels that are functions of the species, drawn at random.
+fn class_functions(n: usize, d: usize, seed: Seed) -> (Codes, Dataset) {
+    let latents = Critters::new(Preset::Plain, seed).latents(Part::Test, n).unwrap();
+    let code = |y: u32, j: u64| seed.named("codes").stream(j).below(u64::from(y), 16).unwrap() as u8;
+    let values = latents.species.iter().flat_map(|y| (0..d as u64).map(move |j| code(*y, j))).collect();
+    let x = Tensor::zeros((n, 1), DType::F32, &Device::Cpu).unwrap();
+    let y = Tensor::from_vec(latents.species.to_vec(), n, &Device::Cpu).unwrap();
+    let a = latents.clean.iter().copied().collect::<Vec<u8>>();
+    let a = Tensor::from_vec(a, (n, ATTRIBUTES.len()), &Device::Cpu).unwrap();
+    let classes: Vec<String> = (0..SPECIES).map(|species| format!("S{species}")).collect();
+    let data = Dataset::new("species", x, y, &classes).unwrap().with_attributes(a, ATTRIBUTES).unwrap();
+    (Codes::from_bytes(values, d, 16).unwrap(), data)
+}
+
 /// Central differences of a function in each entry of its argument.
 fn differences(at: &[f64], step: f64, f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let moved = |i: usize, by: f64| {

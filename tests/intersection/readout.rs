@@ -4,11 +4,11 @@ use candle_core::{DType, Device, Tensor};
 use lastlayer::data::Dataset;
 use lastlayer::distribution::normal_quantile;
 use lastlayer::error::Error;
-use lastlayer::intersection::{Readout, read_tree};
+use lastlayer::intersection::{NodeReading, Readout, read_tree};
 use lastlayer::seed::Seed;
-use lastlayer::tree::{Codes, Node, Split, Tree};
+use lastlayer::tree::{Cart, Codes, Node, Split, Tree};
 
-use super::near;
+use super::{class_functions, near};
 
 const SEED: Seed = Seed::new(2109);
 
@@ -186,6 +186,48 @@ fn questions_that_ask_nothing_are_named_as_often_as_promised() {
     let quantile = normal_quantile(0.5 + 0.5 * 0.95f64.powf(1.0 / 8.0)).unwrap() / (ROWS as f64).sqrt();
     // A quantile of 200 values is uncertain by 4 %, of 400 such by 0.2 %; whole counts move it by as much again.
     near(nulls / quantile, 1.0, 0.02);
+}
+
+#[test]
+fn a_tree_on_random_functions_of_the_class_is_named_after_nothing() {
+    const TREES: usize = 40;
+    const ROWS: usize = 480;
+    let classes = ndarray::Array2::<f64>::eye(12);
+    let (mut questions, mut by_rows, mut by_classes) = (0, 0, 0);
+    for case in 0..TREES {
+        let seed = SEED.named("class functions").stream(case as u64);
+        let (codes, data) = class_functions(ROWS, 16, seed);
+        let rows: Vec<usize> = data.labels().unwrap().iter().map(|y| *y as usize).collect();
+        let tree = Cart::default().fit(&codes, &classes.select(ndarray::Axis(0), &rows)).unwrap();
+        let read = read_tree(&tree, &codes, &data, seed).unwrap();
+        let strong = |r: &&NodeReading| r.mcc.abs() >= read.least;
+        questions += read.readings.iter().filter(strong).count();
+        by_rows += read.readings.iter().filter(strong).filter(|r| r.p_rows <= 0.05).count();
+        by_classes += read.readings.iter().filter(|r| r.counts(read.least)).count();
+    }
+    // Questions that part classes go with attributes that part them, and all of them are far above shuffled rows.
+    assert!(questions > 5 * TREES && by_rows == questions, "{by_rows} of {questions}");
+    // If classes swap their attributes, the same happens: as many alarms as promised, or fewer where few classes are left.
+    let expected = 0.05 * questions as f64;
+    assert!(by_classes as f64 <= expected + ERRORS * expected.sqrt(), "{by_classes} of {questions}");
+}
+
+#[test]
+fn questions_that_are_attributes_of_pictures_pass_the_swap_of_classes() {
+    // The codes are the true attributes, each with two levels, and the classes follow from them.
+    let (_, data) = class_functions(960, 1, SEED);
+    let codes = Codes::new(data.a.as_ref().unwrap(), 2).unwrap();
+    let rows: Vec<usize> = data.labels().unwrap().iter().map(|y| *y as usize).collect();
+    let classes = ndarray::Array2::<f64>::eye(12);
+    let tree =
+        Cart { depth: 4, ..Cart::default() }.fit(&codes, &classes.select(ndarray::Axis(0), &rows)).unwrap();
+    let read = read_tree(&tree, &codes, &data, SEED).unwrap();
+    let first = &read.readings[0];
+    assert_eq!((first.attribute.as_str(), first.counts(0.5)), ("horns", true));
+    // Where two species are left, every attribute that parts two species would have done.
+    let last = read.readings.iter().find(|r| r.rows < 960 / 5 && r.depth >= 2).unwrap();
+    near(last.mcc.abs(), 1.0, ROUNDING);
+    assert!(last.p_rows <= 0.05 && last.p_classes > 0.05 && !last.counts(0.5));
 }
 
 #[test]

@@ -19,9 +19,9 @@ def specs():
     launcher.write_spec(launcher.KERNELS / "jupyter", ("lastlayer", "uncured", "candle"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def lab():
-    """One kernel with the library, shared by the tests of a module."""
+    """One kernel with the library, shared by all tests that need nothing of their own."""
     launcher.warm(quiet=True)
     with notebook.Kernel() as running:
         running.execute("use lastlayer::prelude::*;")

@@ -6,9 +6,10 @@ use lastlayer::lp::{
     one_step, penalty_implicit,
 };
 use lastlayer::ndarray::Array2;
+use lastlayer::seed::Seed;
 
 use super::families::gaussian;
-use super::{SEED, assert_close, bells, differences, dot, lp, scores};
+use super::{SEED, assert_close, bells, differences, dot, lp, scores, uniforms};
 
 /// Step of central differences; vertices move linearly in b and nearly so in A, so rounding of the solver decides.
 const STEP: f64 = 1e-5;
@@ -254,6 +255,107 @@ fn a_degenerate_solution_has_a_gradient_that_its_equations_allow() {
     assert_close(&[w[0] + w[2], w[1] + w[2]], &[1.0, 2.0], 1e-6);
 }
 
+/// ∂z/∂b, a row for each entry of z.
+fn jacobian(lp: &Lp, found: &Solution) -> Vec<Vec<f64>> {
+    let unit = |k: usize| (0..lp.n()).map(|i| f64::from(u8::from(i == k))).collect::<Vec<f64>>();
+    (0..lp.n()).map(|k| active_set(lp, found, &unit(k)).unwrap().b).collect()
+}
+
+/// The solution, which may be degenerate.
+fn optimum(lp: &Lp) -> Solution {
+    let found = NewtonLp::default().solve(lp).unwrap();
+    assert_eq!(found.status, Status::Optimal, "{found:?}");
+    found
+}
+
+/// Fails unless ∂z/∂b is the one of a proper vertex after a small change of b.
+#[track_caller]
+fn assert_derivative_of_a_program_beside(lp: &Lp, seed: Seed) {
+    let found = optimum(lp);
+    assert!(found.degenerate, "{found:?}");
+    let here = jacobian(lp, &found);
+    let apart = |other: &[Vec<f64>]| {
+        let pairs = here.iter().flatten().zip(other.iter().flatten());
+        pairs.fold(0.0f64, |most, (a, b)| most.max((a - b).abs()))
+    };
+    let mut nearest = f64::INFINITY;
+    for draw in 0..60 {
+        let mut beside = lp.clone();
+        let noise = uniforms(seed.stream(draw), lp.m());
+        // At random, and so that rows which z does not follow come off.
+        for (j, u) in noise.into_iter().enumerate() {
+            let followed = here.iter().any(|row| row[j] != 0.0);
+            beside.b[j] += if draw < 30 { 0.05 * u } else { 1e-3 * u + f64::from(u8::from(!followed)) };
+        }
+        let near = NewtonLp::default().solve(&beside).unwrap();
+        if near.status == Status::Optimal && !near.degenerate {
+            nearest = nearest.min(apart(&jacobian(&beside, &near)));
+        }
+    }
+    assert!(nearest < 1e-6, "{nearest}: {here:?}");
+}
+
+#[test]
+fn a_degenerate_vertex_has_the_derivative_of_a_program_beside_it() {
+    // The example of the chapter: least squares gives z₂ a derivative in the first and the third row, and it has none.
+    let three = lp(&[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], &[1.0, 1.0, 2.0], &[-1.0, -1.5]);
+    assert_derivative_of_a_program_beside(&three, SEED.named("three"));
+    assert_close(&jacobian(&three, &optimum(&three))[1], &[0.0, 1.0, 0.0], 1e-9);
+    // One of the two bases has n positive multipliers, the other a single one: only the first is a proper vertex beside.
+    let even = lp(&[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], &[1.0, 1.0, 2.0], &[-1.0, -1.0]);
+    assert_derivative_of_a_program_beside(&even, SEED.named("even"));
+    // Six random rows through one point of space, and two that are not.
+    for case in 0..20 {
+        let seed = SEED.named("degenerate").stream(case);
+        let a = Array2::from_shape_vec((8, 3), bells(seed, 24)).unwrap();
+        let point = bells(seed.named("point"), 3);
+        let b: Vec<f64> =
+            (0..8).map(|j| dot(&a.row(j).to_vec(), &point) + f64::from(u8::from(j > 5))).collect();
+        let weights = uniforms(seed.named("weights"), 6);
+        let c: Vec<f64> = (0..3).map(|k| -(0..6).map(|j| weights[j] * a[[j, k]]).sum::<f64>()).collect();
+        let many = Lp::new(Matrix::Dense(a), &b, &c).unwrap();
+        assert_derivative_of_a_program_beside(&many, seed.named("beside"));
+    }
+    // A pair exactly at its margin: both rows hold it, and either may.
+    let tie = Lp::auc([0.5, 0.0, 2.0], [1, 0, 0], 0.5).unwrap();
+    assert_derivative_of_a_program_beside(&tie, SEED.named("tie"));
+}
+
+#[test]
+fn what_the_solver_factored_is_not_factored_again() {
+    let mut kept = 0;
+    for program in programs() {
+        let z_bar = bells(SEED.named("cotangent"), program.n());
+        for detect in [true, false] {
+            let found = NewtonLp { detect, ..NewtonLp::default() }.solve(&program).unwrap();
+            assert!(!found.degenerate);
+            assert_eq!(active_set(&program, &found, &z_bar).unwrap().factors, 0);
+        }
+        let found = solved(&program);
+        let point = minimised(&program, 1e-3);
+        let factors = penalty_implicit(&program, &point, &z_bar, None).unwrap().factors;
+        assert_eq!(one_step(&program, &point, &z_bar).unwrap().factors, factors);
+        kept += usize::from(factors == 0);
+        assert_eq!(envelope(&found).factors, 0);
+        // Another matrix has another factor: with every entry doubled, half of the gradient in b.
+        let double = |a: &Matrix| Matrix::Dense(&a.to_dense() * 2.0);
+        let other = Lp { A: double(&program.A), A_eq: double(&program.A_eq), ..program.clone() };
+        let (plain, doubled) =
+            (active_set(&program, &found, &z_bar).unwrap(), active_set(&other, &found, &z_bar).unwrap());
+        assert_close(&doubled.b.iter().map(|b| 2.0 * b).collect::<Vec<_>>(), &plain.b, 1e-9);
+    }
+    // The last step may cross a border, as it does in one variable; mostly it does not.
+    assert!(kept >= 3, "{kept}");
+    // What cannot be kept is made: where no step was needed, or where rows have to be chosen.
+    let one = lp(&[[-1.0]], &[-1.0], &[1.0]);
+    let at = PenaltyNewton::default().minimise(&one, &[0.0]).unwrap();
+    let again = PenaltyNewton::default().minimise(&one, &at.y).unwrap();
+    assert_eq!(again.steps, 0);
+    assert_eq!(penalty_implicit(&one, &again, &[1.0], None).unwrap().factors, 1);
+    let three = lp(&[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], &[1.0, 1.0, 2.0], &[-1.0, -1.5]);
+    assert_eq!(active_set(&three, &optimum(&three), &[1.0, 0.0]).unwrap().factors, 2);
+}
+
 #[test]
 fn gradients_of_what_is_not_optimal_or_does_not_fit_are_refused() {
     let half = lp(&[[-1.0]], &[0.0], &[-1.0]);
@@ -265,7 +367,8 @@ fn gradients_of_what_is_not_optimal_or_does_not_fit_are_refused() {
     let more = lp(&[[-1.0], [1.0]], &[0.0, 1.0], &[-1.0]);
     let of_more = NewtonLp::default().solve(&more).unwrap();
     assert!(matches!(active_set(&good, &of_more, &[1.0]).unwrap_err(), Error::Shape { .. }));
-    let changed = Solution { active: vec![1], ..found.clone() };
+    let mut changed = found.clone();
+    changed.active = vec![1];
     assert!(matches!(active_set(&good, &changed, &[1.0]).unwrap_err(), Error::Shape { .. }));
     let point = PenaltyNewton::default().minimise(&good, &[0.0]).unwrap();
     assert!(matches!(penalty_implicit(&good, &point, &[], None).unwrap_err(), Error::Shape { .. }));

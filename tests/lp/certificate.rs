@@ -3,7 +3,9 @@
 use lastlayer::error::Error;
 use lastlayer::lp::{Lp, Matrix, NewtonLp, Outer, PenaltyNewton, Ray, Status};
 
-use super::{assert_close, lp, rows};
+use lastlayer::ndarray::{Array2, Axis, concatenate};
+
+use super::{SEED, assert_close, bells, lp, rows};
 
 /// What two-digit programs are solved to.
 const EXACT: f64 = 1e-9;
@@ -168,6 +170,50 @@ fn programs_without_an_optimum_say_why() {
             assert!(found.optimal().unwrap_err().to_string().contains("ray"));
         }
     }
+}
+
+#[test]
+fn what_decides_between_infeasible_and_unbounded_is_solved_once() {
+    let mut decided = 0;
+    for case in 90..130u64 {
+        let seed = SEED.named("stuck").stream(case);
+        let (n, m) = (2 + case as usize % 4, 4 + case as usize % 5);
+        // Rows of length one and a cost of size one: nothing is scaled.
+        let mut a = Array2::from_shape_vec((m, n), bells(seed, m * n)).unwrap();
+        a.rows_mut().into_iter().for_each(|mut row| {
+            let size = row.dot(&row).sqrt();
+            row /= size;
+        });
+        let mut c = bells(seed.named("cost"), n);
+        c[0] = 1.0;
+        c.iter_mut().for_each(|c| *c = c.clamp(-1.0, 1.0));
+        let b: Vec<f64> = bells(seed.named("bounds"), m).iter().map(|b| b - 0.5).collect();
+        let lp = Lp::new(Matrix::Dense(a.clone()), &b, &c).unwrap();
+        let newton = NewtonLp { max_steps: 1 + case as usize % 7, detect: false, ..NewtonLp::default() };
+        let mut state = newton.init(&lp).unwrap();
+        while !newton.done(&state) {
+            state = newton.step(&state).unwrap();
+        }
+        let found = newton.finish(&state).unwrap();
+        if found.status != Status::Unbounded {
+            continue;
+        }
+        let mut start = found.clone();
+        (start.z, start.v) = (state.z(), vec![0.0; m]);
+        let any = Lp { c: vec![0.0; n], ..lp.clone() };
+        let feasible = newton.solve_from(&any, &start).unwrap();
+        let sides = Array2::from_shape_fn((2 * n, n), |(i, k)| {
+            f64::from(u8::from(i % n == k)) * if i < n { 1.0 } else { -1.0 }
+        });
+        let cone = concatenate(Axis(0), &[a.view(), sides.view()]).unwrap();
+        let bounds: Vec<f64> = (0..m + 2 * n).map(|j| if j < m { 0.0 } else { 1.0 }).collect();
+        let ray = newton.solve(&Lp::new(Matrix::Dense(cone), &bounds, &c).unwrap()).unwrap();
+        // A ray that Newton's method met needs a feasible point, and where it was stuck a ray is looked for as well.
+        let (met, stuck) = (state.steps() + feasible.steps, state.steps() + feasible.steps + ray.steps);
+        assert!(found.steps == met || found.steps == stuck, "{case}: {found:?}");
+        decided += usize::from(found.steps == stuck);
+    }
+    assert!(decided > 0);
 }
 
 #[test]

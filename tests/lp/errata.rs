@@ -17,14 +17,6 @@ fn programs_of_metrics_have_two_or_three_times_as_many_rows_as_variables() {
     assert_eq!((recall.n(), recall.m()), (41, 81));
 }
 
-#[test]
-fn ten_times_the_memory_buys_a_batch_less_than_twice_as_large() {
-    // A dense matrix for a balanced batch of n has n⁴/8 entries.
-    let entries = |n: f64| n.powi(4) / 8.0;
-    assert!((10f64.powf(0.25) - 1.8).abs() < 0.05);
-    assert!((entries(10f64.powf(0.25) * 32.0) / entries(32.0) - 10.0).abs() < 1e-9);
-}
-
 /// A' 1[A y > b], which the paper prints for the gradient of |(A y − b)₊|² if the sketch is the identity.
 fn printed(program: &Program, y: &[f64]) -> Vec<f64> {
     let signs: Vec<f64> = program.residual(y).iter().map(|r| f64::from(u8::from(*r > 0.0))).collect();

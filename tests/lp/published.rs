@@ -104,3 +104,29 @@ fn on_auc_it_converges_in_a_few_steps_by_the_factor_of_its_shift_and_shrinks_z_b
     }
     assert_eq!(method.solve(&lp).unwrap(), found);
 }
+
+#[test]
+fn a_pair_within_epsilon_of_its_margin_comes_out_at_half_however_many_pairs_there_are() {
+    // One positive, and 256 negatives whose pairs miss the margin by a, evenly from −0.0064 to 0.00635.
+    let gaps: Vec<f64> = (0..256).map(|k| 5e-5 * (f64::from(k) - 128.0)).collect();
+    let s: Vec<f64> = std::iter::once(0.0).chain(gaps.iter().map(|a| a - 0.5)).collect();
+    let y: Vec<u8> = (0..257).map(|i| u8::from(i == 0)).collect();
+    let lp = Lp::auc(&s, &y, 0.5).unwrap();
+    let found = Published::default().solve(&lp).unwrap();
+    let mut halved = 0;
+    for (j, a) in gaps.iter().enumerate() {
+        // The corner itself is a matter of rounding.
+        if (a.abs() - 1e-3).abs() < 1e-5 {
+            continue;
+        }
+        let both = a.abs() < 1e-3;
+        halved += usize::from(both);
+        // Two rows, or one, under the ridge of a hundredth.
+        let expected = if both { a / 2.01 } else { a.max(0.0) / 1.01 };
+        assert!((found.z[j] - expected).abs() < 1e-9, "{a}: {} and {expected}", found.z[j]);
+    }
+    assert_eq!(halved, 39);
+    // The sum over pairs instead of their mean is the same program to it.
+    let sum = Lp { c: vec![1.0; lp.n()], ..lp.clone() };
+    assert_eq!(Published::default().solve(&sum).unwrap().z, found.z);
+}

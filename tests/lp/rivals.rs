@@ -75,18 +75,24 @@ fn the_saddle_at_its_best_is_the_squared_loss_on_pairs() {
     }
 }
 
+/// The entry that is farthest from where it should be.
+fn off(expected: &Tensor, found: &Tensor) -> f64 {
+    (expected - found).unwrap().abs().unwrap().max_all().unwrap().to_scalar().unwrap()
+}
+
 #[test]
-fn steps_follow_the_proximal_formula_and_stages_end_at_their_means() {
+fn steps_follow_the_proximal_formula_and_a_stage_starts_at_the_mean_of_the_one_before() {
     let (net, data) = (net(4, DType::F64), data(64));
     let params = PpdParams { rate: 0.1, first_stage: 2, proximity: 0.5 };
     let ppd = Ppd::new(&net, &data, params).unwrap();
     let primal: Vec<Var> = ppd.groups()[0].vars.iter().map(|(_, var)| var.clone()).collect();
     let copy = |vars: &[Var]| vars.iter().map(|v| v.as_tensor().copy().unwrap()).collect::<Vec<_>>();
-    let start = copy(&primal);
-    let mut seen = Vec::new();
-    let trainer = Trainer::sgd(0.1, 0.0).batch(64).epochs(3).silent();
-    let mut gradients = Vec::new();
-    trainer
+    let (mut seen, mut gradients) = (Vec::new(), Vec::new());
+    // Two steps of the first stage and one of the second.
+    Trainer::sgd(0.1, 0.0)
+        .batch(64)
+        .epochs(3)
+        .silent()
         .fit(&ppd, &data, |b| {
             seen.push(copy(&primal));
             let value = ppd.value(&net.forward(&b.x, b.pass())?, &b.y)?;
@@ -96,22 +102,38 @@ fn steps_follow_the_proximal_formula_and_stages_end_at_their_means() {
         })
         .unwrap();
     seen.push(copy(&primal));
-    // u ← (γu + ηū − ηγ∇F)/(γ + η), with η a third and ū the mean of two steps in the second stage.
-    for step in 0..3 {
-        let rate = if step < 2 { 0.1 } else { 0.1 / 3.0 };
-        for k in 0..primal.len() {
-            let anchor = if step < 2 {
-                start[k].clone()
-            } else {
-                ((&seen[1][k] + &seen[2][k]).unwrap() / 2.0).unwrap()
-            };
+    for k in 0..primal.len() {
+        // u ← (γu + ηū − ηγ∇F)/(γ + η)
+        let next = |step: usize, from: &Tensor, anchor: &Tensor, rate: f64| {
             let gradient = gradients[step][k].as_ref().unwrap();
-            let top = ((&seen[step][k] * 0.5).unwrap() + (anchor * rate).unwrap()).unwrap();
-            let expected = ((top - (gradient * (rate * 0.5)).unwrap()).unwrap() / (0.5 + rate)).unwrap();
-            let off = (expected - &seen[step + 1][k]).unwrap().abs().unwrap().max_all().unwrap();
-            assert!(off.to_scalar::<f64>().unwrap() <= ROUNDING, "step {step}, parameter {k}");
-        }
+            let top = ((from * 0.5).unwrap() + (anchor * rate).unwrap()).unwrap();
+            ((top - (gradient * (rate * 0.5)).unwrap()).unwrap() / (0.5 + rate)).unwrap()
+        };
+        let start = &seen[0][k];
+        let first = next(0, start, start, 0.1);
+        assert!(off(&first, &seen[1][k]) <= ROUNDING, "first step, parameter {k}");
+        let second = next(1, &first, start, 0.1);
+        let mean = ((&first + &second).unwrap() / 2.0).unwrap();
+        assert!(off(&mean, &seen[2][k]) <= ROUNDING, "start of the second stage, parameter {k}");
+        let third = next(2, &mean, &mean, 0.1 / 3.0);
+        assert!(off(&third, &seen[3][k]) <= ROUNDING, "third step, parameter {k}");
     }
+}
+
+#[test]
+fn alpha_is_solved_for_at_the_mean() {
+    let (net, data) = (net(7, DType::F64), data(64));
+    let ppd = Ppd::new(&net, &data, PpdParams { first_stage: 5, ..Default::default() }).unwrap();
+    // One stage and no more: the network is left at its mean.
+    Trainer::sgd(0.1, 0.0).batch(64).epochs(5).silent().fit(&ppd, &data, |b| ppd.step(b)).unwrap();
+    let h: Vec<f64> = sigmoid(&net.scores_of(&data).unwrap()).unwrap().to_vec1().unwrap();
+    let y = data.labels().unwrap();
+    let mean = |class: u32| {
+        let of: Vec<f64> = h.iter().zip(&y).filter(|(_, y)| **y == class).map(|(h, _)| *h).collect();
+        of.iter().sum::<f64>() / of.len() as f64
+    };
+    let alpha: f64 = ppd.groups()[1].vars[0].1.to_scalar().unwrap();
+    assert!((alpha - (mean(0) - mean(1))).abs() <= ROUNDING, "{alpha}");
 }
 
 #[test]

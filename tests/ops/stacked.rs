@@ -141,6 +141,46 @@ fn the_gradient_of_many_networks_matches_finite_differences() {
 }
 
 #[test]
+fn inputs_of_many_networks_get_their_gradient() {
+    const STEP: f64 = 1e-6;
+    let [theta, x, y] = networks();
+    let var = Var::from_tensor(&x).unwrap();
+    // Losses that count differently, and inputs that are the result of an operation.
+    let shares = Tensor::new(&[1.0, -0.5, 2.0], &Device::Cpu).unwrap();
+    let value = |x: &Tensor| {
+        let loss = SIZES.logistic_loss(&theta, &(x * 2.0).unwrap(), &y, &WEIGHTS).unwrap();
+        (loss * &shares).unwrap().sum_all().unwrap()
+    };
+    let store = value(&var).backward().unwrap();
+    let (found, numbers) = (flat(store.get(&var).unwrap()), flat(&x));
+    for i in 0..numbers.len() {
+        let moved = |by: f64| {
+            let mut numbers = numbers.clone();
+            numbers[i] += by;
+            let x = Tensor::from_vec(numbers, x.shape(), &Device::Cpu).unwrap();
+            value(&x).to_scalar::<f64>().unwrap()
+        };
+        let expected = (moved(STEP) - moved(-STEP)) / (2.0 * STEP);
+        assert!((found[i] - expected).abs() < 1e-8, "{}: {} and {expected}", i, found[i]);
+    }
+    // The pass that hands gradients over says the same.
+    let handed = lastlayer::ops::backward(&value(&var)).unwrap();
+    assert_eq!(flat(handed.get(&var).unwrap()), found);
+}
+
+#[test]
+fn a_second_backward_pass_repeats_the_first() {
+    let [theta, x, y] = networks();
+    let (theta, x) = (Var::from_tensor(&theta).unwrap(), Var::from_tensor(&x).unwrap());
+    let loss = SIZES.logistic_loss(&theta, &x, &y, &WEIGHTS).unwrap().sum_all().unwrap();
+    let [first, second] = [0, 1].map(|_| {
+        let store = lastlayer::ops::backward(&loss).unwrap();
+        [&theta, &x].map(|var| flat(store.get(var).unwrap()))
+    });
+    assert_eq!(first, second);
+}
+
+#[test]
 fn networks_that_do_not_fit_are_named() {
     let [theta, x, y] = networks();
     let say = |theta: &Tensor, x: &Tensor, y: &Tensor, weights: &[f64]| {

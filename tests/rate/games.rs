@@ -1,6 +1,6 @@
 //! Lagrangian games: hinges and counts, the player of prices, its regrets, and what a mixture is worth.
 
-use lastlayer::rate::Game;
+use lastlayer::rate::{Game, RateSum, Within};
 
 use super::decoupled::{binormal, cotangent};
 use super::{SEED, assert_close, differences, random};
@@ -53,6 +53,63 @@ fn hinges_bound_the_counts_from_above() {
     }
     let [(o, fnr), (q, v)] = rates(&[0.5, -0.2, 0.3, -1.5], &Labels::new([1u8, 1, 0, 0]).unwrap(), 0.25);
     assert_close(&[o, fnr, q, v], &[0.85, 0.5, 0.4, 0.25], 1e-15);
+}
+
+/// TPR − TPR of a group, and the same sum's two terms each alone.
+fn shortfall() -> [RateSum; 3] {
+    let all = Rate::TruePositive.term();
+    let group = all.within(Within::With(0)).weight(-1.0);
+    [vec![all, group], vec![all], vec![group]].map(|terms| RateSum { terms, constant: 0.0 })
+}
+
+#[test]
+fn a_difference_of_rates_is_relaxed_once_for_each_sample() {
+    let hinge =
+        |sum: &RateSum, s: &[f64], labels: &Labels| sum.slopes(s, labels, &[0.0], Surrogate::Hinge).unwrap();
+    for trial in 0..20 {
+        let seed = SEED.named("difference").stream(trial);
+        let (mut s, y) = random(200, seed);
+        s.iter_mut().for_each(|s| *s *= 2.0);
+        s.iter_mut().filter(|s| (s.abs() - 1.0).abs() < 1e-3).for_each(|s| *s += 0.01);
+        let member = |i: usize| i == 0 || seed.named("group").uniform(i as u64) < 0.85;
+        let groups = Array2::from_shape_fn((200, 1), |(i, _)| u8::from(member(i)));
+        let labels = Labels::new(&y).unwrap().with_attributes(groups).unwrap();
+        let positives: Vec<usize> = (0..200).filter(|i| y[*i] == 1).collect();
+        let own: Vec<usize> = positives.iter().copied().filter(|i| member(*i)).collect();
+        let (p, g) = (positives.len() as f64, own.len() as f64);
+        // One weight per sample: negative within the group, where being above helps.
+        let weight = |i: usize| 1.0 / p - if member(i) { 1.0 / g } else { 0.0 };
+        let relaxed = |i: usize| match weight(i) > 0.0 {
+            true => weight(i) * (1.0 + s[i]).max(0.0),
+            false => weight(i) * (1.0 - (1.0 - s[i]).max(0.0)),
+        };
+        let [sum, all, group] = shortfall();
+        let found = hinge(&sum, &s, &labels);
+        let expected: f64 = positives.iter().map(|i| relaxed(*i)).sum();
+        assert!((found.value - expected).abs() < 1e-12, "trial {trial}: {} {expected}", found.value);
+        assert!(found.value >= sum.count(&s[..], &labels, &[0.0]).unwrap() - 1e-12);
+        let numeric = differences(&s, 1e-4, |s| hinge(&sum, s, &labels).value);
+        assert_close(&found.by_score, &numeric, 1e-8);
+        let tensor = Tensor::new(&s[..], &Device::Cpu).unwrap();
+        let tensor = sum.tensor(&tensor, &labels, &[0.0], Surrogate::Hinge).unwrap();
+        assert!((tensor.to_scalar::<f64>().unwrap() - found.value).abs() < 1e-12);
+        // Term by term every member of the group costs max(1, |s|)/P more: in all, at least their share.
+        let apart = hinge(&all, &s, &labels).value + hinge(&group, &s, &labels).value;
+        let excess = own.iter().map(|i| s[*i].abs().max(1.0)).sum::<f64>() / p;
+        assert!((apart - found.value - excess).abs() < 1e-12, "trial {trial}: {apart} {excess}");
+        assert!(excess >= g / p);
+    }
+    // The example of the chapter: three of four positives are in the group.
+    let s = [0.5, -0.2, 2.0, -1.5];
+    let labels = Labels::new([1, 1, 1, 1]).unwrap();
+    let labels = labels.with_attributes(ndarray::array![[1], [1], [1], [0]]).unwrap();
+    let [sum, all, group] = shortfall();
+    let apart = hinge(&all, &s, &labels).value + hinge(&group, &s, &labels).value;
+    let found = [sum.count(s, &labels, &[0.0]).unwrap(), hinge(&sum, &s, &labels).value, apart];
+    assert_close(&found, &[-0.5 / 3.0, -1.3 / 12.0, 1.0 - 1.3 / 12.0], 1e-12);
+    assert!(
+        (found[0] + 0.167).abs() < 5e-4 && (found[1] + 0.108).abs() < 5e-4 && (apart - 0.892).abs() < 5e-4
+    );
 }
 
 #[test]

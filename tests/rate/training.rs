@@ -194,6 +194,135 @@ fn a_batch_without_a_class_is_skipped_and_counted() {
 }
 
 #[test]
+fn a_set_without_the_attribute_of_a_group_is_refused_and_not_skipped() {
+    let data = data(100);
+    let fair = RateProblem::equal_opportunity(0, 0.1, Surrogate::sigmoid(2.0)).unwrap();
+    for method in [Method::Ico, Method::tfco()] {
+        let training = RateTraining::new(&linear_net(DType::F32, SEED), &fair, method).unwrap();
+        let run = Trainer::adam(0.01).silent().fit(&training, &data, |b| training.step(b));
+        let error = run.expect_err("nothing was counted in any batch");
+        assert!(error.to_string().contains("with_attributes"), "{method:?}: {error}");
+    }
+}
+
+#[test]
+fn an_adaptive_penalty_stays_finite_where_slopes_underflow() {
+    let set = |negative: f64| {
+        let x = Tensor::new(&[[0.0], [3.0], [-negative], [negative]], &Device::Cpu).unwrap();
+        Dataset::new("pairs", x, Tensor::new(&[1u32, 1, 0, 0], &Device::Cpu).unwrap(), ["no", "yes"]).unwrap()
+    };
+    let goal = RateProblem::fnr_at_fpr(0.5, Surrogate::sigmoid(1000.0)).unwrap();
+    let penalty = Penalty::Adaptive { factor: 2.0 };
+    let training = RateTraining::new(&identity_net(), &goal, Method::Method2 { penalty }).unwrap();
+    let training = training.policy(ThresholdPolicy::Buffer { samples: 100 }).unwrap();
+    // The buffer holds the threshold at 0, between the two negatives and on a positive. In the second batch both
+    // negatives are a thousand sharpness units away from it: no slope is left, and the multiplier is infinite.
+    let labels = Labels::of(&set(1.0)).unwrap();
+    let adjoint = goal.adjoint([0.0, 3.0, -1.0, 1.0], &labels, &[0.0]).unwrap();
+    assert_eq!(adjoint.multiplier, [f64::INFINITY]);
+    training.step(&batch(&set(0.001), DType::F64)).unwrap();
+    let moved = gradients(&training, &set(1.0));
+    assert!(moved.iter().all(|g| g.is_finite()), "{moved:?}");
+    // Bounded by the four samples of a batch.
+    let average = training.state().unwrap().1[0];
+    assert!(average > 0.0 && average <= 4.0, "{average}");
+}
+
+/// s = x, until it is trained.
+fn identity_net() -> SplitNet {
+    let linear = || vec![("".to_string(), Layer::Linear { width: 1, bias: false })];
+    let phi = Plan { input: vec![1], layers: linear(), init: Default::default() };
+    let net = SplitNet::with_head(phi, linear(), SEED, DType::F64, &Device::Cpu).unwrap();
+    for var in net.bottom().into_iter().chain(net.last()) {
+        var.set(&Tensor::new(&[[1.0f64]], &Device::Cpu).unwrap()).unwrap();
+    }
+    net
+}
+
+#[test]
+fn games_leave_a_perfect_classifier_perfect() {
+    let x = Tensor::new(&[[3.0f64], [2.0], [1.5], [-2.0], [-1.0], [-3.0]], &Device::Cpu).unwrap();
+    let y = Tensor::new(&[1u32, 1, 1, 0, 0, 0], &Device::Cpu).unwrap();
+    let data = Dataset::new("apart", x, y, ["no", "yes"]).unwrap();
+    let surrogate = Surrogate::sigmoid(2.0);
+    let problems = [
+        RateProblem::fnr_at_fpr(0.1, surrogate),
+        RateProblem::precision_at_recall(0.9, surrogate),
+        RateProblem::recall_at_precision(0.9, surrogate),
+    ];
+    let labels = Labels::of(&data).unwrap();
+    for problem in problems.map(Result::unwrap) {
+        for regret in [Regret::Swap, Regret::External, Regret::Lagrangian { radius: 10.0 }] {
+            let net = identity_net();
+            let training =
+                RateTraining::new(&net, &problem, Method::Tfco { regret, dual_rate: 0.5 }).unwrap();
+            let trainer = Trainer::sgd(0.05, 0.0).batch(6).epochs(500).silent();
+            trainer.fit(&training, &data, |b| training.step(b)).unwrap();
+            let s = training.scores_of(&data).unwrap();
+            let rates = [Rate::TruePositive, Rate::FalsePositive]
+                .map(|rate| rate.minus(0.0).count(&s, &labels, &[0.0]).unwrap());
+            assert_eq!(rates, [1.0, 0.0], "{regret:?}, {problem:?}: {s}");
+        }
+    }
+}
+
+#[test]
+fn games_price_both_sides_of_an_equality() {
+    let x = Tensor::new(&[[1.0f64], [-1.0], [1.0], [2.0], [-1.0], [1.0]], &Device::Cpu).unwrap();
+    let y = Tensor::new(&[1u32, 1, 1, 1, 0, 0], &Device::Cpu).unwrap();
+    let (plain, smooth) = (Dataset::new("six", x, y, ["no", "yes"]).unwrap(), Surrogate::sigmoid(2.0));
+    let priced = |data: &Dataset, problem: &RateProblem| {
+        let method = Method::Tfco { regret: Regret::Lagrangian { radius: 10.0 }, dual_rate: 0.5 };
+        let training = RateTraining::new(&identity_net(), problem, method).unwrap();
+        training.step(&batch(data, DType::F64)).unwrap();
+        training.multipliers().unwrap()
+    };
+    let prices = |group: [f64; 6]| {
+        let a = Tensor::from_slice(&group, (6, 1), &Device::Cpu).unwrap();
+        let data = plain.clone().with_attributes(&a, ["group"]).unwrap();
+        priced(&data, &RateProblem::equal_opportunity(0, 0.9, smooth).unwrap())
+    };
+    // Half of the positives pass in one group and all in the other; half of the negatives in both, of 0.9 allowed.
+    assert_eq!(prices([1.0, 1.0, 0.0, 0.0, 1.0, 0.0]), [1.0, 0.0, 0.25, 0.0]);
+    assert_eq!(prices([0.0, 0.0, 1.0, 1.0, 1.0, 0.0]), [1.0, 0.25, 0.0, 0.0]);
+    // Three of four positives and one of two negatives pass: recall and precision are 0.75, and 0.9 is asked for.
+    for (wanted, violation) in [
+        (RateProblem::precision_at_recall(0.9, smooth), 0.9 - 0.75),
+        (RateProblem::recall_at_precision(0.9, smooth), (0.9 * 1.0 - 0.1 * 3.0) / 4.0),
+        (RateProblem::fnr_at_fpr(0.2, smooth), 0.5 - 0.2),
+    ] {
+        let found = priced(&plain, &wanted.unwrap());
+        assert!((found[1] - 0.5 * violation).abs() < 1e-12, "{found:?} {violation}");
+    }
+}
+
+#[test]
+fn a_hinge_penalty_acts_on_the_forbidden_side_only() {
+    let set = |shift: f64| {
+        let x: Vec<f64> = [1.0, 2.0, -1.0, 0.5].iter().map(|x| x + shift).collect();
+        let (x, y) = (Tensor::from_vec(x, (4, 1), &Device::Cpu), Tensor::new(&[1u32, 1, 0, 0], &Device::Cpu));
+        Dataset::new("moved", x.unwrap(), y.unwrap(), ["no", "yes"]).unwrap()
+    };
+    let smooth = Surrogate::sigmoid(2.0);
+    // Scores that moved up raise both rates at the stale threshold: too many false positives, more recall than asked.
+    for (problem, forbidden) in [
+        (RateProblem::fnr_at_fpr(0.3, smooth).unwrap(), 1.0),
+        (RateProblem::precision_at_recall(0.6, smooth).unwrap(), -1.0),
+    ] {
+        let moved = |penalty: Penalty, shift: f64| {
+            let training = RateTraining::new(&identity_net(), &problem, Method::Method2 { penalty }).unwrap();
+            training.step(&batch(&set(0.0), DType::F64)).unwrap();
+            gradients(&training, &set(shift))
+        };
+        for shift in [0.5, -0.5] {
+            let same = Penalty::Absolute(if shift * forbidden > 0.0 { 20.0 } else { 0.0 });
+            assert_eq!(moved(Penalty::Hinge(20.0), shift), moved(same, shift), "{shift} {problem:?}");
+        }
+        assert_ne!(moved(Penalty::Absolute(20.0), 0.5), moved(Penalty::Absolute(0.0), 0.5));
+    }
+}
+
+#[test]
 fn a_score_that_is_not_finite_moves_nothing() {
     let data = data(50);
     let net = linear_net(DType::F32, SEED);
