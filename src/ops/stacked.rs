@@ -180,6 +180,7 @@ impl Loss {
 impl Kernel<3> for Loss {
     const NAME: &'static str = "stacked-logistic-loss";
 
+    /// Host: kernels over slices run on the CPU, and the gradient that is kept is there.
     fn forward<T: Real>(&self, [theta, x, y]: [&[T]; 3], shapes: [&Shape; 3]) -> Candle<(Vec<T>, Shape)> {
         let ((models, size), (n, _)) = (shapes[0].dims2()?, shapes[1].dims2()?);
         let mut gradient = vec![T::zero(); models * size];
