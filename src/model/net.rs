@@ -316,22 +316,22 @@ impl Builder {
     fn var(&self, name: &str, dims: &[usize], law: Law) -> Result<Var> {
         let tensor = match &self.source {
             Source::Given(tensors) => given(tensors, name, dims)?,
-            Source::Drawn { seed, dtype, device } => match law {
-                Law::Uniform(bound) => {
-                    seed.named(name).uniform_tensor(dims, (-bound, bound), *dtype, device)?
+            Source::Drawn { seed, dtype, device } => {
+                let seed = seed.named(name);
+                match law {
+                    Law::Uniform(bound) => {
+                        nudged(seed.uniform_tensor(dims, (-bound, bound), *dtype, device)?, seed)?
+                    }
+                    Law::Normal(sd) => nudged(seed.normal_tensor(dims, (0.0, sd), *dtype, device)?, seed)?,
+                    Law::Constant(value) => Tensor::full(value, dims, device)?.to_dtype(*dtype)?,
                 }
-                Law::Normal(sd) => seed.named(name).normal_tensor(dims, (0.0, sd), *dtype, device)?,
-                Law::Constant(value) => Tensor::full(value, dims, device)?.to_dtype(*dtype)?,
-            },
+            }
         };
-        match &self.source {
-            Source::Given(_) => Ok(Var::from_tensor(&tensor)?),
-            Source::Drawn { seed, .. } => Ok(Var::from_tensor(&nudged(tensor, seed.named(name))?)?),
-        }
+        Ok(Var::from_tensor(&tensor)?)
     }
 }
 
-/// Under test, a first parameter moved by a relative 1e-7, up or down, drawn from `seed` and from the number that the
+/// Under test, a parameter as drawn moved by a relative 1e-7, up or down, drawn from `seed` and from the number that the
 /// environment variable `LASTLAYER_NUDGE` holds; without that variable, as it was.
 ///
 /// Another processor sums in another order, and training carries the last bit into every digit. What a notebook says
