@@ -31,7 +31,7 @@ help:
 	@echo "make solutions    the teacher's notebooks, every exercise solved, in target/solutions (about 5 minutes)"
 	@echo "make marks        who solved which exercise: FILES=\"handed-in/*.ipynb\"; RUN=1 runs them anew"
 	@echo "make notebooks    runs every notebook and writes its outputs back, before a commit"
-	@echo "make nudged       every notebook three times with first parameters moved by 1e-7: does what it says still hold? (30 minutes)"
+	@echo "make nudged       every notebook three times with drawn parameters moved by 1e-7: does what it says still hold? (about 15 minutes)"
 	@echo "make cuda-check   compiles the CUDA feature with a toolkit from PyPI (about 10 minutes, no GPU needed)"
 	@echo "make clean        removes builds and outputs; make clean-all also the tools in ~/.cache/lastlayer"
 

@@ -3,7 +3,7 @@
 `notebook.py test [NAME…]`    short settings; fails on errors, stderr, changed check lines, wrong solutions
 `notebook.py figures [NAME…]` full length; executed copies go to target/notebooks
 `notebook.py update [NAME…]`  full length; writes the outputs back into notebooks/
-`notebook.py nudged [NAME…]`  full length, three times, every first parameter moved by a relative 1e-7: what a notebook
+`notebook.py nudged [NAME…]`  full length, three times, every drawn parameter moved by a relative 1e-7: what a notebook
                               says must hold on a processor that sums in another order; copies go to target/nudged
 """
 

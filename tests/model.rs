@@ -472,3 +472,32 @@ fn a_head_alone_reads_the_feature_set_as_the_network_reads_inputs() {
     assert!(matches!(bare.head_alone(), Err(Error::Config { .. })));
     assert!(net.feature_set(&features).is_err(), "features are no inputs");
 }
+
+/// Not a test of its own: what the test below asks in processes of their own, because the environment is shared.
+#[test]
+fn a_first_weight_in_a_process_of_its_own() {
+    let net = Net::new(mlp(&[3, 4]).unwrap(), SEED, DType::F64, &CPU).unwrap();
+    println!("weights {:?}", numbers(&net.vars()[0]));
+}
+
+#[test]
+fn a_nudge_moves_every_drawn_weight_in_the_seventh_digit() {
+    let weights = |nudge: &str| -> Vec<f64> {
+        let out = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--nocapture", "a_first_weight_in_a_process_of_its_own"])
+            .env("LASTLAYER_NUDGE", nudge)
+            .output()
+            .unwrap();
+        let text = String::from_utf8(out.stdout).unwrap();
+        let list = text.split_once("weights [").unwrap().1.split_once(']').unwrap().0;
+        list.split(", ").map(|number| number.parse().unwrap()).collect()
+    };
+    let (plain, one, two) = (weights(""), weights("1"), weights("2"));
+    assert_eq!((plain.len(), &one), (12, &weights("1")), "the same number, the same nudge");
+    assert_ne!(one, two);
+    for moved in [one, two] {
+        for (a, b) in plain.iter().zip(moved) {
+            assert!(((b / a - 1.0).abs() - 1e-7).abs() < 1e-12, "{a} became {b}");
+        }
+    }
+}
