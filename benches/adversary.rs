@@ -95,7 +95,8 @@ fn step() -> Result<()> {
     let data = Dataset::new("images", x, Tensor::zeros(n, DType::U32, &Device::Cpu)?, ["all"])?;
     let data = data.with_attributes(a, ["a", "b"])?;
     let make = |loss: AdvLoss| {
-        let contest = Contest { loss, ..Contest::default() };
+        // Heads and features at once, as the peer has it.
+        let contest = Contest { loss, rival_steps: 1, ..Contest::default() };
         let plan = zoo::mlp_on(&[3, 16, 16], &[256, 64])?;
         Adversary::new(plan, &data, &["a"], &["b"], contest, SEED, &Device::Cpu)
     };

@@ -91,7 +91,7 @@ pub use serde_json;
 /// ```
 pub mod prelude {
     pub use crate::adversary::{
-        self, AdvLoss, Adversary, Contest, PairSearch, PairStack, Race, Task, Transfer, leakage,
+        self, AdvLoss, Adversary, Contest, Leak, PairSearch, PairStack, Race, Task, Transfer, leakage,
         price_of_invariance, reverse,
     };
     pub use crate::candle::{self, D, DType, Device, IndexOp, Module, Tensor, Var};

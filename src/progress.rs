@@ -107,6 +107,13 @@ impl Progress {
         }
     }
 
+    /// Shows a line of its own where progress is shown.
+    pub(crate) fn note(&self, note: &str) {
+        if self.show != Show::Silent {
+            let _ = writeln!(std::io::stdout().lock(), "{note}");
+        }
+    }
+
     /// Steps done so far.
     pub fn done(&self) -> usize {
         self.done

@@ -175,7 +175,7 @@ fn contested() -> Dataset {
 }
 
 fn adversary(data: &Dataset) -> Adversary {
-    let contest = Contest { loss: AdvLoss::Reverse, strength: 0.5, ..Contest::default() };
+    let contest = Contest { loss: AdvLoss::Reverse, strength: 0.5, rival_steps: 1, ..Contest::default() };
     Adversary::new(zoo::mlp(&[6, 4]).unwrap(), data, &["a"], &["b"], contest, SEED, &CPU).unwrap()
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use candle_core::{D, DType, Device, Tensor, Var};
 
 use super::invariance::decorrelating_weights;
+use super::leakage::of_label;
 use super::reverse::reverse;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
@@ -13,7 +14,16 @@ use crate::model::{Init, Layer, Net, Plan, SplitNet};
 use crate::numbers::Numbers;
 use crate::ops::{AdamStep, adam_step, backward};
 use crate::seed::Seed;
-use crate::train::{Batch, Group, Step, Trainable, named};
+use crate::train::{Batch, Group, History, Step, Trainable, named};
+
+/// Name of the rivals' loss in the report of a run.
+const RIVAL_LOSS: &str = "rival loss";
+
+/// Rows on which a fresh probe is compared with the rivals, half of them to fit it: a small part of the cost of a run.
+const JUDGED: usize = 4000;
+
+/// Share of a guess's loss that probes must save before anything counts as readable.
+const READABLE: f64 = 0.1;
 
 /// What rival attributes do to the features of one's own.
 ///
@@ -38,7 +48,8 @@ pub enum AdvLoss {
     /// Nothing: there are none.
     #[default]
     None,
-    /// They are learnt too: pairs, or all attributes (the paper's eq. 8).
+    /// They are learnt too, each as much as one of one's own: pairs, or all attributes (the paper's eq. 8, a sum). A
+    /// strength of one over their number makes the sum a mean.
     MultiTask,
     /// Their gradient is reversed (eqs. 5 and 6).
     Reverse,
@@ -46,8 +57,8 @@ pub enum AdvLoss {
     FlippedLabel,
     /// The distance of their class means, which is what the best linear critic of length one sees.
     WassersteinLinear,
-    /// A linear critic whose weights are clipped, trained for some steps in each.
-    WassersteinClipped { clip: f64, steps: usize },
+    /// A linear critic whose weights are clipped.
+    WassersteinClipped { clip: f64 },
 }
 
 /// Settings of a contest between attributes.
@@ -71,13 +82,24 @@ pub struct Contest {
     pub warm_up: bool,
     /// Learning rate of the rivals' heads, as a multiple of that of everything else.
     pub rival_rate: f64,
+    /// Steps of the rivals' heads in each batch. With one, a reversal trains heads and features at once, as the paper does;
+    /// features then outrun heads that learn no faster, and what they hold of the attribute can rise. With more, the heads
+    /// take theirs first, on features that stand still, and then judge the features as they are.
+    pub rival_steps: usize,
     /// Weighs samples by P(a) P(b) / P(a, b) in what rivals do, so that the labels are independent there.
     pub decorrelated: bool,
 }
 
 impl Default for Contest {
     fn default() -> Contest {
-        Contest { loss: AdvLoss::None, strength: 1.0, warm_up: false, rival_rate: 3.0, decorrelated: false }
+        Contest {
+            loss: AdvLoss::None,
+            strength: 1.0,
+            warm_up: false,
+            rival_rate: 3.0,
+            rival_steps: 30,
+            decorrelated: false,
+        }
     }
 }
 
@@ -88,7 +110,8 @@ impl Default for Contest {
 /// ```
 /// Each head is drawn from the seed and the name of its attribute alone, and the backbone from the seed: a pair, either of
 /// its attributes alone, and any contest between them start from the same numbers. Train it with any
-/// [`Trainer`](crate::train::Trainer). Checked by `tests/adversary/training.rs`.
+/// [`Trainer`](crate::train::Trainer): a run reports the rivals' loss on each batch before they learn from it, and warns if
+/// a fresh probe reads what they could not. Checked by `tests/adversary/training.rs`.
 /// Book: `adversary/game.md#eq-adv-game-information`, `#eq-adv-game-groups`.
 ///
 /// ```
@@ -117,6 +140,8 @@ pub struct Adversary {
     pub own: Net,
     pub rival: Option<Net>,
     columns: [Vec<u32>; 2],
+    /// Names of the rivals.
+    rivals: Vec<String>,
     /// Weights of samples by their two labels: 00, 01, 10, 11.
     weights: Option<[f64; 4]>,
     /// Moments of the rivals' own optimiser, and its steps so far.
@@ -160,8 +185,8 @@ impl Adversary {
         };
         let heads = |names: &[&str]| heads(d, names, init, seed, device);
         let rival = if rivals.is_empty() { None } else { Some(heads(rivals)?) };
-        let inner = match (&rival, contest.loss) {
-            (Some(rival), AdvLoss::FlippedLabel | AdvLoss::WassersteinClipped { .. }) => rival.vars(),
+        let inner = match &rival {
+            Some(rival) if contest.rivals_first() => rival.vars(),
             _ => Vec::new(),
         };
         let zeros = |var: &Var| Ok::<Var, Error>(Var::from_tensor(&var.zeros_like()?)?);
@@ -170,7 +195,9 @@ impl Adversary {
             true => None,
             false => Some(Var::zeros((), DType::F64, device)?),
         };
-        Ok(Adversary { contest, own: heads(own)?, phi, rival, columns, weights, moments, steps })
+        let own = heads(own)?;
+        let rivals = rivals.iter().map(|name| name.to_string()).collect();
+        Ok(Adversary { contest, own, phi, rival, columns, rivals, weights, moments, steps })
     }
 
     /// Backbone and own heads, as a network.
@@ -189,9 +216,8 @@ impl Adversary {
 
     /// What a batch asks of backbone and heads.
     ///
-    /// A batch in which a rival has only one value leaves out the distances between its classes. The heads of a flipped
-    /// label and of a clipped critic take their own steps first, on constant features, and then judge the features as
-    /// they are. Fails: `Data` if the set has no attributes, and as the network.
+    /// A batch in which a rival has only one value leaves out the distances between its classes. Fails: `Data` if the set
+    /// has no attributes, and as the network.
     pub fn step(&self, batch: &Batch) -> Result<Step> {
         self.step_with(batch, |s, y| Ok(bce_logits_each(s, y)?.mean_all()?))
     }
@@ -215,41 +241,70 @@ impl Adversary {
         let own = own_loss(&self.own.forward(&z, pass)?, &own_y)?;
         let weights = self.sample_weights(&own_y, &rival_y)?;
         let strength = self.contest.strength_at(batch.progress);
+        let rival_loss =
+            |z: &Tensor, y: &Tensor, constant: bool| self.rival_loss(z, y, weights.as_ref(), pass, constant);
+        let mut seen = None;
         let adverse = match self.contest.loss {
             AdvLoss::None => None,
-            AdvLoss::MultiTask => Some(self.rival_loss(&z, &rival_y, weights.as_ref(), pass, false)?),
-            AdvLoss::Reverse => {
-                let reversed = reverse(&z, strength)?;
-                Some(self.rival_loss(&reversed, &rival_y, weights.as_ref(), pass, false)?)
+            AdvLoss::MultiTask => {
+                let each = rival_loss(&z, &rival_y, false)?;
+                let weight = strength * self.columns[1].len() as f64 / self.columns[0].len() as f64;
+                Some((each * weight)?)
             }
-            AdvLoss::FlippedLabel => {
-                let loss = self.rival_loss(&z.detach(), &rival_y, weights.as_ref(), pass, false)?;
-                self.inner_step(&loss, batch.rate)?;
-                let flipped = rival_y.affine(-1.0, 1.0)?;
-                Some((self.rival_loss(&z, &flipped, weights.as_ref(), pass, true)? * strength)?)
+            AdvLoss::Reverse if !self.contest.rivals_first() => {
+                seen = Some(rival_loss(&reverse(&z, strength)?, &rival_y, false)?);
+                seen.clone()
+            }
+            AdvLoss::Reverse | AdvLoss::FlippedLabel => {
+                let constant = z.detach();
+                seen = self.inner_steps(batch.rate, || Ok(Some(rival_loss(&constant, &rival_y, false)?)))?;
+                Some(match self.contest.loss {
+                    AdvLoss::Reverse => (rival_loss(&z, &rival_y, true)? * -strength)?,
+                    _ => (rival_loss(&z, &rival_y.affine(-1.0, 1.0)?, true)? * strength)?,
+                })
             }
             AdvLoss::WassersteinLinear => {
                 let apart = mean_difference(&z, &rival_y, weights.as_ref())?;
                 apart.map(|apart| length(&apart)).transpose()?.flatten().map(|w| w * strength).transpose()?
             }
-            AdvLoss::WassersteinClipped { clip, steps } => {
+            AdvLoss::WassersteinClipped { .. } => {
                 let critic = self.rival()?;
-                let seen = |z: &Tensor, constant: bool| -> Result<Option<Tensor>> {
+                let apart = |z: &Tensor, constant: bool| -> Result<Option<Tensor>> {
                     let f = if constant { critic.forward_constant(z, pass) } else { critic.forward(z, pass) };
                     Ok(mean_difference(&f?, &rival_y, weights.as_ref())?.map(|w| w.sum_all()).transpose()?)
                 };
-                for _ in 0..steps {
-                    let Some(w) = seen(&z.detach(), false)? else { break };
-                    self.inner_step(&w.neg()?, batch.rate)?;
-                    critic.vars().iter().try_for_each(|var| var.set(&var.as_tensor().clamp(-clip, clip)?))?;
-                }
-                seen(&z, true)?.map(|w| w.abs()? * strength).transpose()?
+                self.inner_steps(batch.rate, || {
+                    Ok(apart(&z.detach(), false)?.map(|w| w.neg()).transpose()?)
+                })?;
+                apart(&z, true)?.map(|w| w.abs()? * strength).transpose()?
             }
         };
-        Ok(Step::new(match adverse {
+        let step = Step::new(match adverse {
             None => own,
             Some(adverse) => (own + adverse)?,
-        }))
+        });
+        Ok(match seen {
+            None => step,
+            Some(loss) => step.report(RIVAL_LOSS, loss.numbers()?[0]),
+        })
+    }
+
+    /// What a guess by frequency, the rivals in the last epoch, and fresh probes lose on average.
+    fn rivals_and_probes(&self, history: &History, data: &Dataset) -> Result<[f64; 3]> {
+        let seen = history.values(RIVAL_LOSS)?;
+        let (mut guess, mut probe) = (0.0, 0.0);
+        for name in &self.rivals {
+            let data = data.target(name)?;
+            let seed = Seed::new(0).named("outrun");
+            let share = JUDGED as f64 / data.n() as f64;
+            let data = if share < 1.0 { data.split(share, seed)?.0 } else { data };
+            let p = data.class_counts()?[1] as f64 / data.n() as f64;
+            guess -= p * p.ln() + (1.0 - p) * (1.0 - p).ln();
+            let (fitted, judged) = data.split(0.5, seed)?;
+            probe += of_label(&self.net(), &fitted, &judged)?.1;
+        }
+        let each = self.rivals.len() as f64;
+        Ok([guess / each, seen[seen.len() - 1], probe / each])
     }
 
     /// Mean logistic loss of the rivals' heads on features; constant heads pass gradients to the features alone.
@@ -267,7 +322,17 @@ impl Adversary {
         Ok(weights.map_or(Ok(each.clone()), |w| each.broadcast_mul(w))?.mean_all()?)
     }
 
-    /// A step of Adam on the rivals' heads alone.
+    /// The rivals' own steps of Adam, on a loss that may not be there; what it was before the first.
+    fn inner_steps(&self, rate: f64, loss: impl Fn() -> Result<Option<Tensor>>) -> Result<Option<Tensor>> {
+        let mut first = None;
+        for _ in 0..self.contest.rival_steps {
+            let Some(loss) = loss()? else { break };
+            self.inner_step(&loss, rate)?;
+            first.get_or_insert(loss);
+        }
+        Ok(first)
+    }
+
     fn inner_step(&self, loss: &Tensor, rate: f64) -> Result<()> {
         let Some(steps) = &self.steps else { return Ok(()) };
         let number = steps.numbers()?[0] + 1.0;
@@ -284,6 +349,9 @@ impl Adversary {
         for (var, [first, second]) in self.rival()?.vars().iter().zip(&self.moments) {
             if let Some(gradient) = gradients.get(var) {
                 adam_step(var, gradient, first, second, &with)?;
+            }
+            if let AdvLoss::WassersteinClipped { clip } = self.contest.loss {
+                var.set(&var.as_tensor().clamp(-clip, clip)?)?;
             }
         }
         Ok(steps.set(&Tensor::new(number, steps.device())?)?)
@@ -322,14 +390,26 @@ impl Contest {
             let got = format!("{own} own and {rivals} rival attributes");
             return Err(Error::config("attributes of a decorrelated contest", got, "one of each"));
         }
+        if self.rival_steps == 0 {
+            return Err(Error::config("rival_steps", 0, "at least 1"));
+        }
         match self.loss {
-            AdvLoss::WassersteinClipped { clip, steps } if !(clip > 0.0 && clip.is_finite() && steps > 0) => {
-                Err(Error::config("clip and steps of a critic", format!("{clip}, {steps}"), "above 0"))
+            AdvLoss::WassersteinClipped { clip } if !(clip > 0.0 && clip.is_finite()) => {
+                Err(Error::config("clip of a critic", clip, "above 0"))
             }
             AdvLoss::WassersteinClipped { .. } | AdvLoss::WassersteinLinear if rivals > 1 => {
                 Err(Error::config("rivals of a Wasserstein distance", rivals, "one"))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Whether the rivals' heads take steps of their own before the features are judged.
+    fn rivals_first(&self) -> bool {
+        match self.loss {
+            AdvLoss::None | AdvLoss::MultiTask | AdvLoss::WassersteinLinear => false,
+            AdvLoss::Reverse => self.rival_steps > 1,
+            AdvLoss::FlippedLabel | AdvLoss::WassersteinClipped { .. } => true,
         }
     }
 
@@ -348,9 +428,13 @@ impl Trainable for Adversary {
             Group::new("bottom", named(self.phi.parameters())),
             Group::new("own", named(self.own.parameters())),
         ];
-        if let (Some(rival), AdvLoss::MultiTask | AdvLoss::Reverse) = (&self.rival, self.contest.loss) {
-            // Attributes that are learnt together are equals.
-            let rate = if self.contest.loss == AdvLoss::Reverse { self.contest.rival_rate } else { 1.0 };
+        // Attributes that are learnt together are equals.
+        let rate = match self.contest.loss {
+            AdvLoss::MultiTask => Some(1.0),
+            AdvLoss::Reverse if !self.contest.rivals_first() => Some(self.contest.rival_rate),
+            _ => None,
+        };
+        if let (Some(rival), Some(rate)) = (&self.rival, rate) {
             groups.push(Group { rate, ..Group::new("rival", named(rival.parameters())) });
         }
         groups
@@ -372,6 +456,20 @@ impl Trainable for Adversary {
 
     fn identity(&self) -> String {
         format!("{:?} {:?} {:?}", self.phi.plan(), self.contest, self.columns)
+    }
+
+    /// Rivals were outrun if the features moved faster than they could follow: fresh probes then read what they did not. A set
+    /// too small to tell gives no warning.
+    fn warning(&self, history: &History, data: &Dataset) -> Option<String> {
+        let [guess, seen, probe] = self.rivals_and_probes(history, data).ok()?;
+        let (read, left) = (guess - seen, guess - probe);
+        (left > READABLE * guess && read < 0.5 * left).then(|| {
+            format!(
+                "the rivals were outrun: their loss in the last epoch is {seen:.2}, that of fresh probes {probe:.2}, that of \
+                 a guess {guess:.2}; raise rival_steps (now {}) or rival_rate (now {}), or lower the strength",
+                self.contest.rival_steps, self.contest.rival_rate
+            )
+        })
     }
 }
 

@@ -206,6 +206,23 @@ impl Scores {
         Ok(best as f64 / self.n_positive() as f64)
     }
 
+    /// Threshold with the highest balanced accuracy, and that accuracy; among equals the highest threshold.
+    ///
+    /// ```text
+    /// ½ (TPR + TNR)
+    /// ```
+    /// Cost: O(n). Checked by `tests/metrics/ranking.rs::the_best_balanced_threshold_is_that_of_a_count`.
+    pub fn best_balanced(&self) -> (f64, f64) {
+        let mut best = (f64::INFINITY, 0.5);
+        for cut in self.cuts() {
+            let value = 0.5 * (self.tpr_of(&cut) + 1.0 - self.fpr_of(&cut));
+            if value > best.1 {
+                best = (cut.threshold, value);
+            }
+        }
+        best
+    }
+
     /// Threshold with the highest F score, and that score; among equals the highest threshold.
     ///
     /// ```text

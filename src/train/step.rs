@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use candle_core::{Tensor, Var};
 
+use super::history::History;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::model::{Net, Pass, SplitNet};
@@ -85,6 +86,11 @@ pub trait Trainable {
     /// Called when a step has moved the parameters, with the batch that moved them.
     fn moved(&self, _batch: &Batch) -> Result<()> {
         Ok(())
+    }
+
+    /// What whoever reads of the run should be warned of when it ends, from what it reported and its training set.
+    fn warning(&self, _history: &History, _data: &Dataset) -> Option<String> {
+        None
     }
 }
 
@@ -216,6 +222,10 @@ impl Trainable for Parameters {
 
     fn moved(&self, batch: &Batch) -> Result<()> {
         self.model.as_ref().map_or(Ok(()), |model| model.moved(batch))
+    }
+
+    fn warning(&self, history: &History, data: &Dataset) -> Option<String> {
+        self.model.as_ref().and_then(|model| model.warning(history, data))
     }
 }
 

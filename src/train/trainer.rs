@@ -121,6 +121,8 @@ pub struct Run {
     pub best: Option<(usize, f64)>,
     /// Seconds of this call.
     pub seconds: f64,
+    /// What the model warns of, such as rivals that were outrun.
+    pub warning: Option<String>,
 }
 
 /// Validation of an epoch: the higher, the better.
@@ -328,7 +330,11 @@ impl Trainer {
         state.restore_best()?;
         let best = state.best.as_ref().map(|best| (best.epoch, best.value));
         let seconds = started.elapsed().as_secs_f64();
-        Ok(Run { history: state.history, steps: state.step, stopped, best, seconds })
+        let warning = model.warning(&state.history, data);
+        if let Some(warning) = &warning {
+            progress.note(warning);
+        }
+        Ok(Run { history: state.history, steps: state.step, stopped, best, seconds, warning })
     }
 
     fn batches(&self, data: &Dataset, epoch: usize) -> Result<Batches> {
@@ -444,9 +450,15 @@ impl Trainer {
 }
 
 impl Run {
-    /// Shows the history.
+    /// Shows the history, below a warning if there is one.
     pub fn evcxr_display(&self) {
-        self.history.evcxr_display();
+        match self.history.table() {
+            Ok(table) => match &self.warning {
+                Some(warning) => table.caption(warning).evcxr_display(),
+                None => table.evcxr_display(),
+            },
+            Err(error) => error.evcxr_display(),
+        }
     }
 }
 

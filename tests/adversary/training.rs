@@ -2,9 +2,10 @@
 
 use lastlayer::adversary::{AdvLoss, Adversary, Contest, leakage, reverse};
 use lastlayer::data::Dataset;
+use lastlayer::distribution::normal_cdf;
 use lastlayer::error::Error;
 use lastlayer::loss::bce_logits;
-use lastlayer::model::{Pass, Plan, zoo};
+use lastlayer::model::{Pass, Plan, SplitNet, zoo};
 use lastlayer::numbers::Numbers;
 use lastlayer::prelude::{DType, Device, Tensor, Trainer, Var};
 use lastlayer::seed::Seed;
@@ -38,7 +39,7 @@ fn plan() -> Plan {
 }
 
 fn contest(loss: AdvLoss, strength: f64) -> Contest {
-    Contest { loss, strength, rival_rate: 1.0, ..Contest::default() }
+    Contest { loss, strength, rival_rate: 1.0, rival_steps: 1, ..Contest::default() }
 }
 
 fn against(own: &[&str], rivals: &[&str], contest: Contest, data: &Dataset) -> Adversary {
@@ -211,8 +212,9 @@ fn the_rival_of_flipped_labels_moves_first_and_by_itself() {
 fn a_contest_with_an_inner_step_continues_to_the_same_bits() {
     let data = data(64);
     let folder = tempfile::tempdir().unwrap();
-    for loss in [AdvLoss::FlippedLabel, AdvLoss::WassersteinClipped { clip: 0.01, steps: 2 }] {
-        let make = || against(&["a"], &["b"], contest(loss, 0.5), &data);
+    for loss in [AdvLoss::Reverse, AdvLoss::FlippedLabel, AdvLoss::WassersteinClipped { clip: 0.01 }] {
+        let twice = Contest { rival_steps: 2, ..contest(loss, 0.5) };
+        let make = || against(&["a"], &["b"], twice, &data);
         let trainer = Trainer::adam(0.01).batch(16).epochs(3).seed(SEED).silent();
         let whole = make();
         trainer.fit(&whole, &data, |b| whole.step(b)).unwrap();
@@ -285,8 +287,8 @@ fn equal_means_leave_the_features_alone() {
 fn a_critic_stays_clipped() {
     let data = data(60);
     let clip = 0.01;
-    let loss = AdvLoss::WassersteinClipped { clip, steps: 5 };
-    let adversary = against(&["a"], &["b"], contest(loss, 1.0), &data);
+    let often = Contest { rival_steps: 5, ..contest(AdvLoss::WassersteinClipped { clip }, 1.0) };
+    let adversary = against(&["a"], &["b"], often, &data);
     let trainer = Trainer::adam(0.01).batch(20).epochs(2).seed(SEED).silent();
     trainer.fit(&adversary, &data, |b| adversary.step(b)).unwrap();
     let critic = numbers(&adversary.rival.as_ref().unwrap().vars());
@@ -367,7 +369,7 @@ fn a_batch_with_one_value_of_the_rival_leaves_the_distance_out() {
     let b = data.attribute("b").unwrap().numbers().unwrap().into_owned();
     let ones: Vec<usize> = (0..40).filter(|i| b[*i] > 0.5).collect();
     let one_value = data.subset(&ones).unwrap();
-    for loss in [AdvLoss::WassersteinLinear, AdvLoss::WassersteinClipped { clip: 0.1, steps: 1 }] {
+    for loss in [AdvLoss::WassersteinLinear, AdvLoss::WassersteinClipped { clip: 0.1 }] {
         let adversary = against(&["a"], &["b"], contest(loss, 5.0), &data);
         let single = against(&["a"], &[], contest(AdvLoss::None, 0.0), &data);
         let [with, without] =
@@ -386,12 +388,112 @@ fn a_probe_reads_what_features_hold() {
     let adversary = against(&["a"], &[], contest(AdvLoss::None, 0.0), &train);
     let net = adversary.net();
     let known = leakage(&net, &train, &test, "a").unwrap();
-    assert!(known > 0.7, "{known}");
+    assert!(known.balanced > 0.7 && known.auc.low > 0.7, "{known:?}");
     // Constant features tell nothing: the probe decides one class for all.
     let x = Tensor::zeros((400, 6), DType::F32, &Device::Cpu).unwrap();
     let blind = leakage(&net, &Dataset { x, ..train.clone() }, &test, "a").unwrap();
-    near(blind, 0.5, 0.1);
+    near(blind.balanced, 0.5, 0.1);
     assert!(message(leakage(&net, &train, &test, "d")).contains("a, b, c"));
+}
+
+/// A set whose only feature is N(±½, 1), with a share of positives; its AUC is Φ(1/√2), its best balanced accuracy Φ(½).
+fn rare(n: usize, share: f64, seed: Seed) -> Dataset {
+    let positive = |i: usize| seed.named("label").uniform(i as u64) < share;
+    let value = |i: usize| seed.named("value").normal(i as u64) + if positive(i) { 0.5 } else { -0.5 };
+    let x: Vec<f32> = (0..n).map(|i| value(i) as f32).collect();
+    let a: Vec<f32> = (0..n).map(|i| f32::from(u8::from(positive(i)))).collect();
+    let x = Tensor::from_vec(x, (n, 1), &Device::Cpu).unwrap();
+    let a = Tensor::from_vec(a, (n, 1), &Device::Cpu).unwrap();
+    let y = Tensor::zeros(n, DType::U32, &Device::Cpu).unwrap();
+    Dataset::new("rare", x, y, ["all"]).unwrap().with_attributes(a, ["b"]).unwrap()
+}
+
+#[test]
+fn a_rare_attribute_leaks_as_much_as_it_can_be_ranked() {
+    let (train, test) = (rare(20_000, 0.1, SEED.named("train")), rare(40_000, 0.1, SEED.named("test")));
+    let net = SplitNet::new(zoo::identity(&[1]), 1, SEED, &Device::Cpu).unwrap();
+    let leak = leakage(&net, &train, &test, "b").unwrap();
+    let (auc, balanced) = (normal_cdf(0.5f64.sqrt()), normal_cdf(0.5));
+    // Four standard errors: of the interval, and of a rate of 4 000 positives, of which half counts.
+    near(leak.auc.value, auc, 2.0 * (leak.auc.high - leak.auc.low) / 2.0);
+    near(leak.balanced, balanced, 4.0 * 0.5 * (0.25f64 / 4000.0).sqrt() + 0.005);
+}
+
+#[test]
+fn rivals_that_step_first_judge_the_features_as_they_are() {
+    let data = data(60);
+    let first = Contest { rival_steps: 3, ..contest(AdvLoss::Reverse, 0.5) };
+    let adversary = against(&["a"], &["b"], first, &data);
+    let before = numbers(&adversary.rival.as_ref().unwrap().vars());
+    adversary.step(&batch(&data)).unwrap();
+    let head = adversary.rival.as_ref().unwrap();
+    assert_ne!(numbers(&head.vars()), before);
+    // Features: their own gradient less half of that of the rivals' loss under the head that has moved.
+    let [own, _] = separate(&data);
+    let z = adversary.phi.forward(&data.x, Pass::Eval).unwrap();
+    let y = data.attribute("b").unwrap().unsqueeze(1).unwrap();
+    let store = bce_logits(&head.forward(&z, Pass::Eval).unwrap(), &y).unwrap().backward().unwrap();
+    let gradient = |var: &Var| store.get(var).unwrap().numbers().unwrap().into_owned();
+    let theirs: Vec<f64> = adversary.phi.vars().iter().flat_map(gradient).collect();
+    let expected: Vec<f64> = own[0].iter().zip(&theirs).map(|(a, b)| a - 0.5 * b).collect();
+    // The trainer has rate 1, and a batch as above a tenth of it.
+    let fresh = against(&["a"], &["b"], Contest { rival_rate: 0.1, ..first }, &data);
+    let found = moved(&fresh, &data);
+    all_near(&found[0], &expected, 1e-5);
+    all_near(&found[1], &own[1], F32);
+}
+
+/// Forty inputs, each of which tells a little of a, of b, or of both.
+fn diffuse(n: usize) -> Dataset {
+    let normal = |i: usize, j: u64| SEED.named("diffuse").stream(i as u64).normal(j);
+    let sign = |i: usize, j: u64| normal(i, j).signum();
+    let weight = |j: u64, k: u64| SEED.named("weights").stream(k).normal(j);
+    let told = |i: usize, j: u64| 0.5 * weight(j, 0) * sign(i, 0) + 0.5 * weight(j, 1) * sign(i, 1);
+    let row = |i: usize| (0..40).map(move |j| (told(i, j) + normal(i, 2 + j)) as f32);
+    let x = Tensor::from_vec((0..n).flat_map(row).collect::<Vec<f32>>(), (n, 40), &Device::Cpu).unwrap();
+    let labels = |i: usize| [0, 1].map(|j| f32::from(u8::from(sign(i, j) > 0.0)));
+    let a = Tensor::from_vec((0..n).flat_map(labels).collect::<Vec<f32>>(), (n, 2), &Device::Cpu).unwrap();
+    let y = Tensor::zeros(n, DType::U32, &Device::Cpu).unwrap();
+    Dataset::new("diffuse", x, y, ["all"]).unwrap().with_attributes(a, ["a", "b"]).unwrap()
+}
+
+#[test]
+fn reversal_lowers_what_a_probe_reads_unless_the_rivals_are_outrun() {
+    let (train, test) = (diffuse(4000), diffuse(8000));
+    let test = test.subset(&(4000..8000).collect::<Vec<usize>>()).unwrap();
+    let run = |rivals: &[&str], contest: Contest| {
+        let plan = zoo::mlp(&[40, 16]).unwrap();
+        let adversary = Adversary::new(plan, &train, &["a"], rivals, contest, SEED, &Device::Cpu).unwrap();
+        let trainer = Trainer::adam(1e-3).batch(256).epochs(20).seed(SEED).silent();
+        let warning = trainer.fit(&adversary, &train, |b| adversary.step(b)).unwrap().warning;
+        (leakage(&adversary.net(), &train, &test, "b").unwrap().auc.value, warning)
+    };
+    let reversed = Contest { loss: AdvLoss::Reverse, strength: 0.3, ..Contest::default() };
+    let (alone, none) = run(&[], Contest::default());
+    assert_eq!(none, None);
+    let (less, none) = run(&["b"], reversed);
+    assert_eq!(none, None);
+    assert!(less < alone - 0.1, "{less} against {alone}");
+    // Heads and features at once: the attribute becomes easier to read, and the run says so.
+    let (more, warning) = run(&["b"], Contest { rival_steps: 1, ..reversed });
+    let warning = warning.unwrap();
+    assert!(warning.contains("outrun") && warning.contains("rival_steps (now 1)"), "{warning}");
+    assert!(more > alone + 0.05, "{more} against {alone}");
+}
+
+#[test]
+fn partners_count_as_much_as_ones_own_unless_told() {
+    let data = data(60);
+    let of = |rivals: &[&str], strength: f64| {
+        moved(&against(&["a"], rivals, contest(AdvLoss::MultiTask, strength), &data), &data)
+    };
+    let alone = moved(&against(&["a"], &[], contest(AdvLoss::None, 0.0), &data), &data);
+    let [b, c, both, mean] = [of(&["b"], 1.0), of(&["c"], 1.0), of(&["b", "c"], 1.0), of(&["b", "c"], 0.5)];
+    for i in 0..alone[0].len() {
+        let (b, c) = (b[0][i] - alone[0][i], c[0][i] - alone[0][i]);
+        near(both[0][i] - alone[0][i], b + c, 1e-5);
+        near(mean[0][i] - alone[0][i], (b + c) / 2.0, 1e-5);
+    }
 }
 
 #[test]
@@ -414,8 +516,9 @@ fn bad_contests_say_what_is_allowed() {
         message(make(&["a"], &["b", "c"], Contest { decorrelated: true, ..reverse })).contains("one of each")
     );
     assert!(message(make(&["a"], &["b", "c"], contest(AdvLoss::WassersteinLinear, 1.0))).contains("one"));
-    let clipped = contest(AdvLoss::WassersteinClipped { clip: -1.0, steps: 1 }, 1.0);
+    let clipped = contest(AdvLoss::WassersteinClipped { clip: -1.0 }, 1.0);
     assert!(message(make(&["a"], &["b"], clipped)).contains("above 0"));
+    assert!(message(make(&["a"], &["b"], Contest { rival_steps: 0, ..reverse })).contains("at least 1"));
     let ones = Tensor::ones((30, 1), DType::F32, &Device::Cpu).unwrap();
     let constant = Dataset { a: None, ..data.clone() }.with_attributes(ones, ["always"]).unwrap();
     let error =

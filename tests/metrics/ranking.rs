@@ -123,6 +123,23 @@ fn best_f_and_precision_at_recall_equal_a_search_over_all_thresholds() {
 }
 
 #[test]
+fn the_best_balanced_threshold_is_that_of_a_count() {
+    for seed in 0..20 {
+        let (s, y) = tied(seed, 40);
+        let scores = Scores::new(&s, &y).unwrap();
+        let balanced = |t: f64| scores.confusion(t).unwrap().balanced_accuracy().unwrap();
+        let want = s.iter().chain(&[f64::INFINITY]).map(|t| balanced(*t)).fold(0.0, f64::max);
+        let (threshold, value) = scores.best_balanced();
+        assert_close(value, want, ROUNDING);
+        assert_close(balanced(threshold), want, ROUNDING);
+        let higher = s.iter().filter(|t| **t > threshold);
+        assert!(higher.map(|t| balanced(*t)).all(|other| other < want - ROUNDING), "the highest of equals");
+    }
+    // Scores that rank every negative above every positive: none is called positive.
+    assert_eq!(Scores::new([0.0, 1.0], [1, 0]).unwrap().best_balanced(), (f64::INFINITY, 0.5));
+}
+
+#[test]
 fn auc_is_invariant_as_a_ranking_must_be() {
     let (s, y) = tied(11, 80);
     let auc = |s: &[f64], y: &[u8]| Scores::new(s, y).unwrap().auc();
