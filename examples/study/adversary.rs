@@ -78,9 +78,13 @@ fn train(method: &str, sets: &Sets, seed: Seed) -> Result<Adversary> {
     let (mut rate, mut penalty) = (1e-3, 0.0);
     let (mut contest, mut rivals) = (Contest::default(), vec![RIVAL]);
     if let Some((_, loss, strength, decorrelated)) = methods().into_iter().find(|(name, ..)| name == method) {
-        // As often as critics with clipped weights usually step.
-        let clipped = matches!(loss, AdvLoss::WassersteinClipped { .. });
-        let rival_steps = if clipped { 5 } else { contest.rival_steps };
+        let rival_steps = match loss {
+            // The paper has two updates a batch, one of them the head's.
+            AdvLoss::FlippedLabel => 1,
+            // As often as critics with clipped weights usually step.
+            AdvLoss::WassersteinClipped { .. } => 5,
+            _ => contest.rival_steps,
+        };
         contest = Contest { loss, strength, decorrelated, rival_steps, ..contest };
     } else if let Some((_, r, p)) = singles().into_iter().find(|(name, ..)| name == method) {
         (rate, penalty, rivals) = (r, p, Vec::new());

@@ -581,3 +581,23 @@ fn features_can_hide_from_each_adversary_and_not_from_both() {
         all_near(&summed, &each[0], ROUNDING);
     }
 }
+
+#[test]
+fn a_rare_value_is_ranked_and_hardly_ever_guessed() {
+    let cdf = normal_cdf;
+    let balanced = |cut: f64| 0.5 * (cdf(0.5 - cut) + cdf(cut + 0.5));
+    // The AUC by its definition: a draw with b against the distribution of those without.
+    let step = 1e-3;
+    let grid = (-10_000..10_000).map(|i| (f64::from(i) + 0.5) * step);
+    let density = |z: f64| (-0.5 * z * z).exp() / (2.0 * PI).sqrt();
+    let auc: f64 = grid.clone().map(|z| step * density(z - 0.5) * cdf(z + 0.5)).sum();
+    near(auc, cdf(0.5f64.sqrt()), 1e-9);
+    near(auc, 0.760, 5e-4);
+    let best = grid.map(balanced).fold(0.0, f64::max);
+    near(best, cdf(0.5), 1e-6);
+    near(best, 0.691, 5e-4);
+    // At this cut a sample is as likely to have b as not.
+    let cut = 9f64.ln();
+    near(0.1 * density(cut - 0.5), 0.9 * density(cut + 0.5), 1e-12);
+    near(balanced(cut), 0.521, 5e-4);
+}
