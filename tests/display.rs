@@ -175,6 +175,7 @@ const PARTS: &[&str] = &[
     "Pass",
     "Penalty",
     "PenaltyNewton",
+    "Place",
     "Plan",
     "Points",
     "Preset",

@@ -29,3 +29,12 @@ fn bundled_tables_are_whole() {
 
     refuses(bundled("wine", &Device::Cpu), &["\"wine\"", "\"iris\", \"breast_cancer\", \"digits\""]);
 }
+
+#[test]
+fn f64_on_request_keeps_all_digits() {
+    let wide = (DType::F64, &Device::Cpu);
+    let iris = bundled("iris", wide).unwrap();
+    assert_eq!(iris.x.i(0).unwrap().to_vec1::<f64>().unwrap(), [5.1, 3.5, 1.4, 0.2]);
+    assert_eq!(bundled("digits", wide).unwrap().x.dtype(), DType::U8); // images stay bytes
+    refuses(bundled("iris", (DType::U8, &Device::Cpu)), &["dtype of a table", "F32 or F64"]);
+}

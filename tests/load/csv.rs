@@ -82,3 +82,25 @@ fn csv_failures_name_line_and_column() {
         refuses(load("x,species\n1,a\n", &CsvTable { delimiter, ..species() }), &["delimiter"]);
     }
 }
+
+#[test]
+fn f64_on_request_keeps_all_digits() {
+    // 2^24 + 1, twelve digits of pi, and one third as f64 prints it.
+    let text = "big,pi,third,color,species\n16777217,3.14159265359,0.3333333333333333,red,a\n1,2,3,blue,b\n";
+    let options = CsvTable { categorical: vec!["color".into()], ..species() };
+    let folder = folder();
+    let path = write(&folder, "flowers.csv", text);
+    let wide = csv_table(&path, &options, (DType::F64, &Device::Cpu)).unwrap();
+    let rows = wide.x.to_vec2::<f64>().unwrap();
+    assert_eq!(rows, [[16777217., 3.14159265359, 1. / 3., 0., 1.], [1., 2., 3., 1., 0.]]);
+    // f32 is the number next to the text.
+    let narrow = csv_table(&path, &options, &Device::Cpu).unwrap();
+    assert_eq!(narrow.x.to_vec2::<f32>().unwrap()[0], [16777216., 3.14159265359f32, 1. / 3., 0., 1.]);
+    assert_eq!(narrow.names, wide.names);
+    refuses(csv_table(&path, &options, (DType::F16, &Device::Cpu)), &["dtype of a table", "F32 or F64"]);
+
+    let large = write(&folder, "large.csv", "x,species\n1,a\n-1e39,b\n");
+    fails(csv_table(&large, &species(), &Device::Cpu), &["line 3", "too large for f32", "DType::F64"]);
+    let large = csv_table(&large, &species(), (DType::F64, &Device::Cpu)).unwrap();
+    assert_eq!(values(&large.x), [1., -1e39]);
+}

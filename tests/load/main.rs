@@ -15,6 +15,7 @@ mod idx;
 mod images;
 mod npz;
 mod real;
+mod tables;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -129,7 +129,7 @@ fn tables_have_features_and_labels() {
     let folder = folder();
     let path = write(&folder, "6_cardio.npz", table("'|i1'", &[0, 1, 0]));
     let data = npz_table(&path, &Device::Cpu).unwrap();
-    assert_eq!((data.x.dtype(), data.x.dims()), (DType::F64, [3, 2].as_slice()));
+    assert_eq!((data.x.dtype(), data.x.dims()), (DType::F32, [3, 2].as_slice()));
     assert_eq!(values(&data.x), [0.5, 1., 2., 3., 4., 5.]);
     assert_eq!(values(&data.y), [0., 1., 0.]);
     assert_eq!(data.names.classes, ["0", "1"]);
@@ -150,4 +150,27 @@ fn tables_have_features_and_labels() {
     fails(load(zip_of(&[("X.npy", &y), ("y.npy", &y)], true)), &["X has the shape [2]"]);
     fails(load(zip_of(&[("images.npy", &y), ("y.npy", &y)], true)), &["no array \"X\", only images, y"]);
     fails(load(zip_of(&[], true)), &["no array \"X\""]);
+}
+
+#[test]
+fn f64_on_request_keeps_all_digits() {
+    let folder = folder();
+    let y = npy(1, "'|u1'", "False", "(2,)", &[0, 1]);
+    let table = |name: &str, numbers: [f64; 2]| {
+        let x: Vec<u8> = numbers.iter().flat_map(|v| v.to_le_bytes()).collect();
+        let x = npy(1, "'<f8'", "False", "(2, 1)", &x);
+        write(&folder, name, zip_of(&[("X.npy", &x), ("y.npy", &y)], true))
+    };
+    let path = table("digits.npz", [1. / 3., 16777217.]);
+    let wide = (DType::F64, &Device::Cpu);
+    for data in [npz_table(&path, wide).unwrap(), adbench(&path, wide).unwrap()] {
+        assert_eq!((data.x.dtype(), values(&data.x)), (DType::F64, vec![1. / 3., 16777217.]));
+    }
+    for data in [npz_table(&path, &Device::Cpu).unwrap(), adbench(&path, &Device::Cpu).unwrap()] {
+        assert_eq!(data.x.to_vec2::<f32>().unwrap(), [[1. / 3.], [16777216.]]);
+    }
+    refuses(npz_table(&path, (DType::I64, &Device::Cpu)), &["dtype of a table", "F32 or F64"]);
+    let large = table("large.npz", [1., 1e39]);
+    fails(npz_table(&large, &Device::Cpu), &["large.npz", "too large for f32", "DType::F64"]);
+    assert_eq!(values(&npz_table(&large, wide).unwrap().x), [1., 1e39]);
 }

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use candle_core::{Device, Tensor};
+use candle_core::Tensor;
 
+use super::Place;
 use super::read::{Source, first_of};
 use crate::data::{Dataset, Part};
 use crate::error::Result;
@@ -79,8 +80,8 @@ pub enum Adult {
 ///
 /// Layout: `adult.data` and `adult.test` in `folder`, plain or `.gz`; `adult.data` is read for either part, because
 /// columns, means and quartiles come from the training rows. A test value that no training row has sets no column.
-/// Shapes: `x` (n, 107) f32 for `Raw` (5 numbers, 102 values), (n, 122) for `Indicators` (20 buckets, 102 values); `y` (n);
-/// `a` (n, 4) f32 of 0 and 1 for female, male, white, black. `fnlwgt` is dropped, "?" is a value like any other.
+/// Shapes: `x` (n, 107) f32 for `Raw` (5 numbers, 102 values), (n, 122) for `Indicators` (20 buckets, 102 values), or f64 if
+/// you ask ([`Place`]); `y` (n); `a` (n, 4) f32 of 0 and 1 for female, male, white, black. `fnlwgt` is dropped, "?" is a value like any other.
 /// In `Indicators` age falls into the quartiles of the training rows, left-open, so the youngest are in none.
 /// Fails: `Config` for `Part::Validation`, `Io` if a file is missing, `Data` with the line that does not fit.
 /// People get it from archive.ics.uci.edu/dataset/2/adult. Checked by `tests/load/adult.rs`.
@@ -97,8 +98,13 @@ pub enum Adult {
 /// assert_eq!(data.attribute("female")?.to_vec1::<f32>()?, [1.0, 1.0]);
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub fn adult(folder: impl AsRef<Path>, part: Part, columns: &Adult, device: &Device) -> Result<Dataset> {
-    let folder = folder.as_ref();
+pub fn adult(
+    folder: impl AsRef<Path>,
+    part: Part,
+    columns: &Adult,
+    device: impl Into<Place>,
+) -> Result<Dataset> {
+    let (folder, Place { dtype, device }) = (folder.as_ref(), Place::of(device)?);
     let is_train = ADULT.train_or_test(part)?;
     let train = rows(&first_of(folder, &["adult.data", "adult.data.gz"]))?;
     let columns = fit(&train, *columns);
@@ -112,10 +118,10 @@ pub fn adult(folder: impl AsRef<Path>, part: Part, columns: &Adult, device: &Dev
     }
     let names: Vec<String> = columns.iter().flat_map(Column::names).collect();
     let n = rows.len();
-    let x = Tensor::from_vec(x, (n, names.len()), device)?;
-    let a = Tensor::from_vec(a, (n, GROUPS.len()), device)?;
+    let x = Tensor::from_vec(x, (n, names.len()), &device)?.to_dtype(dtype)?;
+    let a = Tensor::from_vec(a, (n, GROUPS.len()), &device)?;
     let classes = vec!["<=50K".to_string(), ">50K".to_string()];
-    Dataset::new(ADULT.name, x, Tensor::from_vec(y, n, device)?, classes)?
+    Dataset::new(ADULT.name, x, Tensor::from_vec(y, n, &device)?, classes)?
         .with_features(names)?
         .with_attributes(a, GROUPS.map(|(name, ..)| name.to_string()).to_vec())
 }
@@ -233,11 +239,11 @@ impl Column {
         }
     }
 
-    fn encode(&self, row: &Row, out: &mut Vec<f32>) {
-        let indicator = |holds: bool| f32::from(u8::from(holds));
+    fn encode(&self, row: &Row, out: &mut Vec<f64>) {
+        let indicator = |holds: bool| f64::from(u8::from(holds));
         match self {
             Column::Standardised { field, mean, deviation } => {
-                out.push(((row.numbers[*field] - mean) / deviation) as f32);
+                out.push((row.numbers[*field] - mean) / deviation);
             }
             Column::Values { field, values } => {
                 out.extend(values.iter().map(|value| indicator(*value == row.words[*field])));

@@ -3,8 +3,9 @@
 use std::io::Read;
 use std::path::Path;
 
-use candle_core::{DType, Device};
+use candle_core::DType;
 
+use super::Place;
 use super::csv_table::{CsvTable, parse};
 use super::read::Source;
 use crate::data::Dataset;
@@ -30,7 +31,7 @@ const TABLES: [(&str, &str, &[u8]); 3] = [
 /// "breast_cancer"   x (569, 30) f32                     y benign, malignant (malignant is 1)
 /// "digits"          x (1797, 1, 8, 8) u8 images         y 0 … 9; ink 0 … 16 is scaled to 0 … 255
 /// ```
-/// Origin and licence (CC BY 4.0) in data/tables/README.md. Fails: `Config` for another name.
+/// f64 if you ask ([`Place`]), images aside. Origin and licence (CC BY 4.0) in data/tables/README.md. Fails: `Config` for another name.
 /// Checked by `tests/load/bundled.rs`.
 ///
 /// ```
@@ -40,7 +41,8 @@ const TABLES: [(&str, &str, &[u8]); 3] = [
 /// assert_eq!(cells.names.classes, ["benign", "malignant"]);
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub fn bundled(name: &str, device: &Device) -> Result<Dataset> {
+pub fn bundled(name: &str, device: impl Into<Place>) -> Result<Dataset> {
+    let place = Place::of(device)?;
     let Some((_, label, bytes)) = TABLES.iter().find(|(known, ..)| *known == name) else {
         let known = TABLES.map(|(known, ..)| format!("{known:?}")).join(", ");
         return Err(Error::config("bundled table", format!("{name:?}"), known));
@@ -51,7 +53,7 @@ pub fn bundled(name: &str, device: &Device) -> Result<Dataset> {
         .read_to_string(&mut text)
         .map_err(|e| BUNDLED.unreadable(path, e))?;
     let options = CsvTable { label: label.to_string(), ..CsvTable::default() };
-    let table = parse(&BUNDLED, path, name, &text, &options, device)?;
+    let table = parse(&BUNDLED, path, name, &text, &options, &place)?;
     if name != "digits" {
         return Ok(table);
     }

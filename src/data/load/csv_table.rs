@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
+use std::str::FromStr;
 
-use candle_core::{Device, Tensor};
+use candle_core::{DType, Tensor, WithDType};
 
 use super::read::{MOST_BYTES, MOST_CLASSES, Source, product};
+use super::{Place, TOO_LARGE};
 use crate::data::Dataset;
 use crate::error::{Error, Result};
+use crate::numbers::Number;
 
 const CSV: Source = Source {
     name: "A CSV table",
@@ -87,9 +90,9 @@ impl Default for CsvTable {
 
 /// A table from a CSV file with a header row.
 ///
-/// Shapes: `x` (n, d) f32: every column that is not named otherwise, as numbers, in the order of the file, a categorical
-/// column as one indicator per value, by name; `y` (n): the values of the label in order, numbers by size and words by
-/// name; `a` (n, m) f32. A byte-order mark and gzip are understood.
+/// Shapes: `x` (n, d) f32, or f64 if you ask ([`Place`]): every column that is not named otherwise, as numbers, in the order
+/// of the file, a categorical column as one indicator per value, by name; `y` (n): the values of the label in order,
+/// numbers by size and words by name; `a` (n, m) f32. A byte-order mark and gzip are understood.
 /// Fails: `Config` for a delimiter that is no ASCII character, `Io` if the file is missing, `Data` with line and column
 /// for a missing column (the message lists those there are), a cell that is no finite number, or a row of another length.
 /// Checked by `tests/load/csv.rs`.
@@ -104,11 +107,11 @@ impl Default for CsvTable {
 /// assert_eq!((&data.names.classes[..], data.labels()?), (&["ant".to_string(), "cat".into()][..], vec![1, 0]));
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub fn csv_table(path: impl AsRef<Path>, options: &CsvTable, device: &Device) -> Result<Dataset> {
-    let path = path.as_ref();
+pub fn csv_table(path: impl AsRef<Path>, options: &CsvTable, device: impl Into<Place>) -> Result<Dataset> {
+    let (path, place) = (path.as_ref(), Place::of(device)?);
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let set = name.split('.').next().unwrap_or_default().to_string();
-    parse(&CSV, path, &set, &CSV.text(path)?, options, device)
+    parse(&CSV, path, &set, &CSV.text(path)?, options, &place)
 }
 
 /// What a column is used for.
@@ -128,13 +131,15 @@ pub(crate) fn parse(
     set: &str,
     text: &str,
     options: &CsvTable,
-    device: &Device,
+    place: &Place,
 ) -> Result<Dataset> {
     let sheet = Sheet::read(source, path, text, options)?;
-    let n = sheet.rows.len();
-    let (features, x) = sheet.features()?;
+    let (n, device) = (sheet.rows.len(), &place.device);
+    let (features, x) = match place.dtype {
+        DType::F64 => sheet.features::<f64>(place)?,
+        _ => sheet.features::<f32>(place)?,
+    };
     let (classes, y) = sheet.classes()?;
-    let x = Tensor::from_vec(x, (n, features.len()), device)?;
     let y = Tensor::from_vec(y, n, device)?;
     let data = Dataset::new(set, x, y, classes)?.with_features(features)?;
     let attributes = sheet.with(|role| role == Role::Attribute);
@@ -144,7 +149,7 @@ pub(crate) fn parse(
     let mut a = Vec::with_capacity(n * attributes.len());
     for row in &sheet.rows {
         for column in &attributes {
-            a.push(sheet.number(row, *column)?);
+            a.push(sheet.number::<f32>(row, *column)?);
         }
     }
     let a = Tensor::from_vec(a, (n, attributes.len()), device)?;
@@ -212,15 +217,14 @@ impl Sheet<'_> {
         (0..self.columns.len()).filter(|column| pass(self.roles[*column])).collect()
     }
 
-    fn number(&self, (line, record): &Row, column: usize) -> Result<f32> {
-        match record[column].parse::<f32>() {
-            Ok(value) if value.is_finite() => Ok(value),
-            _ => {
-                let (name, cell) = (&self.columns[column], &record[column]);
-                let why = format!("column {name:?} is {cell:?}, which is no finite number");
-                Err(self.source.line(self.path, *line, why))
-            }
-        }
+    fn number<T: FromStr + Number>(&self, (line, record): &Row, column: usize) -> Result<T> {
+        let (name, cell) = (&self.columns[column], &record[column]);
+        let why = match (cell.parse::<T>(), cell.parse::<f64>()) {
+            (Ok(value), _) if value.number().is_finite() => return Ok(value),
+            (_, Ok(value)) if value.is_finite() => TOO_LARGE,
+            _ => "no finite number",
+        };
+        Err(self.source.line(self.path, *line, format!("column {name:?} is {cell:?}, which is {why}")))
     }
 
     /// Values of a column, numbers by size, so that 10 follows 9, and words by name.
@@ -236,8 +240,11 @@ impl Sheet<'_> {
         }
     }
 
-    /// Names of the features and their values, row by row; a categorical column keeps its place.
-    fn features(&self) -> Result<(Vec<String>, Vec<f32>)> {
+    /// Names of the features and their values (n, d); a categorical column keeps its place.
+    fn features<T>(&self, place: &Place) -> Result<(Vec<String>, Tensor)>
+    where
+        T: FromStr + Number + From<u8> + WithDType,
+    {
         let used = self.with(|role| matches!(role, Role::Feature | Role::Categorical));
         let levels: Vec<Option<Vec<&str>>> =
             used.iter().map(|j| (self.roles[*j] == Role::Categorical).then(|| self.values(*j))).collect();
@@ -253,21 +260,22 @@ impl Sheet<'_> {
         if names.is_empty() {
             return Err(self.source.data(self.path, "has no column left for features"));
         }
-        if product(&[n, names.len(), 4]).is_none_or(|bytes| bytes as u64 > MOST_BYTES) {
+        if product(&[n, names.len(), size_of::<T>()]).is_none_or(|bytes| bytes as u64 > MOST_BYTES) {
             let why = format!("would have {} features for {n} rows; drop a column", names.len());
             return Err(self.source.data(self.path, why));
         }
-        let mut x = Vec::with_capacity(n * names.len());
+        let mut x: Vec<T> = Vec::with_capacity(n * names.len());
         for row in &self.rows {
             for (column, levels) in used.iter().zip(&levels) {
                 match levels {
                     None => x.push(self.number(row, *column)?),
                     Some(levels) => {
-                        x.extend(levels.iter().map(|value| f32::from(u8::from(*value == &row.1[*column]))));
+                        x.extend(levels.iter().map(|value| T::from(u8::from(*value == &row.1[*column]))));
                     }
                 }
             }
         }
+        let x = Tensor::from_vec(x, (n, names.len()), &place.device)?;
         Ok((names, x))
     }
 

@@ -16,7 +16,8 @@
 //! | [`unpack`] | .zip, .tar, .tar.gz | a folder |
 //!
 //! Files are not trusted: sizes are checked before memory is taken, names never lead out of a folder, and a damaged
-//! file is an [`Error`], not a panic. Images are u8 from 0 to 255, (n, channels, height, width).
+//! file is an [`Error`], not a panic. Images are u8 from 0 to 255, (n, channels, height, width). Tables are f32, as
+//! networks are; `(DType::F64, &device)` in place of the device asks for f64, see [`Place`].
 //!
 //! ```
 //! use lastlayer::prelude::*;
@@ -60,7 +61,58 @@ pub use pixels::Crop;
 
 use std::path::PathBuf;
 
+use candle_core::{DType, Device};
+
 use crate::error::{Error, Result};
+
+/// Where a table goes and as what: a device means f32, a pair such as `(DType::F64, &device)` says the type.
+///
+/// Numbers are read in that type, so f64 has every digit of the file. Labels, attributes and images stay what they are.
+/// Loaders that take it fail with `Config` for any type but F32 and F64. Checked by `tests/load/csv.rs`, `tests/load/npz.rs`.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// # let folder = tempfile::tempdir().unwrap();
+/// let path = folder.path().join("long.csv");
+/// std::fs::write(&path, "x,label\n16777217,a\n3,b\n").unwrap(); // 2^24 + 1, which no f32 is
+/// let read = |place: load::Place| load::csv_table(&path, &load::CsvTable::default(), place);
+/// assert_eq!(read((&Device::Cpu).into())?.x.to_vec2::<f32>()?, [[16777216.0], [3.0]]);
+/// assert_eq!(read((DType::F64, &Device::Cpu).into())?.x.to_vec2::<f64>()?, [[16777217.0], [3.0]]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// F32 or F64.
+    pub dtype: DType,
+    /// Where all tensors of the set are.
+    pub device: Device,
+}
+
+impl From<&Device> for Place {
+    fn from(device: &Device) -> Place {
+        Place { dtype: DType::F32, device: device.clone() }
+    }
+}
+
+impl From<(DType, &Device)> for Place {
+    fn from((dtype, device): (DType, &Device)) -> Place {
+        Place { dtype, device: device.clone() }
+    }
+}
+
+impl Place {
+    /// The place that was asked for, if a table can be there.
+    fn of(asked: impl Into<Place>) -> Result<Place> {
+        let place = asked.into();
+        match place.dtype {
+            DType::F32 | DType::F64 => Ok(place),
+            other => Err(Error::config("dtype of a table", format!("{other:?}"), "F32 or F64")),
+        }
+    }
+}
+
+/// What is wrong with a number that only f64 holds.
+const TOO_LARGE: &str = "too large for f32; ask for f64, with (DType::F64, &device) in place of the device";
 
 /// The folder where your data sets are, from the environment variable `LASTLAYER_DATA`.
 ///

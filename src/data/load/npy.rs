@@ -8,8 +8,10 @@ use candle_core::{DType, Device, Tensor};
 
 use super::labels::{class_indices, finite, numbered};
 use super::read::{MOST_BYTES, Source, inside, product};
+use super::{Place, TOO_LARGE};
 use crate::data::Dataset;
 use crate::error::{Error, Result};
+use crate::numbers::all_finite;
 use crate::table::{Cell, Table};
 
 pub(crate) const NPZ: Source = Source {
@@ -120,8 +122,8 @@ pub(crate) fn read(
 
 /// A table from an .npz file with the features as `X` and the labels as `y`.
 ///
-/// Shapes: `X` (n, d) of numbers, `y` (n) or (n, 1) of whole numbers from 0; `x` keeps f32 and f64, all else becomes
-/// f32. Classes are named "0", "1", … up to the highest label.
+/// Shapes: `X` (n, d) of numbers, `y` (n) or (n, 1) of whole numbers from 0; `x` is f32 whatever the file has, or
+/// f64 if you ask ([`Place`]). Classes are named "0", "1", … up to the highest label.
 /// Fails: as [`npz`]; `Data` if an array is missing, which lists those that are there, or if a value is not finite.
 /// Checked by `tests/load/npz.rs`.
 ///
@@ -133,12 +135,14 @@ pub(crate) fn read(
 /// Tensor::write_npz(&[("X", &x), ("y", &y)], &path)?;
 /// let data = load::npz_table(&path, &Device::Cpu)?;
 /// assert_eq!((data.d(), data.labels()?), (2, vec![0, 2, 1]));
+/// assert_eq!(data.x.dtype(), DType::F32); // ready for a network
+/// assert_eq!(load::npz_table(&path, (DType::F64, &Device::Cpu))?.x.dtype(), DType::F64);
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub fn npz_table(path: impl AsRef<Path>, device: &Device) -> Result<Dataset> {
-    let (x, y) = read_table(path.as_ref(), device)?;
+pub fn npz_table(path: impl AsRef<Path>, device: impl Into<Place>) -> Result<Dataset> {
+    let (x, y) = read_table(path.as_ref(), &Place::of(device)?)?;
     let classes = numbered(&y);
-    table(path.as_ref(), x, y, classes, device)
+    table(path.as_ref(), x, y, classes)
 }
 
 /// A table of anomaly detection from ADBench: an .npz file with `X` and a `y` that is 1 for anomalies.
@@ -157,16 +161,16 @@ pub fn npz_table(path: impl AsRef<Path>, device: &Device) -> Result<Dataset> {
 /// assert_eq!((&data.names.classes[1][..], data.class_counts()?), ("anomaly", vec![2, 1]));
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub fn adbench(path: impl AsRef<Path>, device: &Device) -> Result<Dataset> {
+pub fn adbench(path: impl AsRef<Path>, device: impl Into<Place>) -> Result<Dataset> {
     let path = path.as_ref();
-    let (x, y) = read_table(path, device)?;
+    let (x, y) = read_table(path, &Place::of(device)?)?;
     if let Some(other) = y.iter().find(|label| **label > 1) {
         return Err(NPZ.data(path, format!("label {other} is neither 0 (normal) nor 1 (anomaly)")));
     }
-    table(path, x, y, vec!["normal".to_string(), "anomaly".to_string()], device)
+    table(path, x, y, vec!["normal".to_string(), "anomaly".to_string()])
 }
 
-fn read_table(path: &Path, device: &Device) -> Result<(Tensor, Vec<u32>)> {
+fn read_table(path: &Path, place: &Place) -> Result<(Tensor, Vec<u32>)> {
     let (names, arrays) = read(path, NPZ.bytes(path)?, |name| ["X", "x", "Y", "y"].contains(&name))?;
     let find = |usual: [&str; 2]| {
         usual
@@ -180,14 +184,17 @@ fn read_table(path: &Path, device: &Device) -> Result<(Tensor, Vec<u32>)> {
             format!("X has the shape {:?} instead of [{}, columns], one row per label", x.dims(), y.len());
         return Err(NPZ.data(path, why));
     }
-    let dtype = if x.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
-    Ok((finite(&NPZ, path, "X", x)?.to_dtype(dtype)?.to_device(device)?, y))
+    let x = finite(&NPZ, path, "X", x)?.to_dtype(place.dtype)?;
+    if !all_finite(&x)? {
+        return Err(NPZ.data(path, format!("X holds a number that is {TOO_LARGE}")));
+    }
+    Ok((x.to_device(&place.device)?, y))
 }
 
-fn table(path: &Path, x: Tensor, y: Vec<u32>, classes: Vec<String>, device: &Device) -> Result<Dataset> {
+fn table(path: &Path, x: Tensor, y: Vec<u32>, classes: Vec<String>) -> Result<Dataset> {
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    let n = y.len();
-    Dataset::new(&name, x, Tensor::from_vec(y, n, device)?, classes)
+    let y = Tensor::new(y, x.device())?;
+    Dataset::new(&name, x, y, classes)
 }
 
 /// What the header of an .npy array says.
