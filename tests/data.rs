@@ -282,3 +282,128 @@ fn a_class_becomes_an_attribute_and_back() {
     };
     assert_eq!(bare.class_as_attribute("class 0").unwrap().names.attributes, ["class 0"]);
 }
+
+/// A set of these rows, of one class.
+fn rows<const D: usize, T: lastlayer::candle::WithDType>(rows: &[[T; D]]) -> Dataset {
+    let y = Tensor::zeros(rows.len(), DType::U32, &CPU).unwrap();
+    let x = Tensor::from_slice(rows.as_flattened(), (rows.len(), D), &CPU).unwrap();
+    Dataset::new("rows", x, y, ["one"]).unwrap()
+}
+
+/// Entries by sample and column, as f64.
+fn entries(data: &Dataset) -> Vec<Vec<f64>> {
+    data.inputs().unwrap().flatten_from(1).unwrap().to_dtype(DType::F64).unwrap().to_vec2().unwrap()
+}
+
+/// What standardising means, counted in f64 one number after the other.
+fn by_hand(data: &Dataset, on: &Dataset) -> Vec<Vec<f64>> {
+    let (theirs, n) = (entries(on), on.n() as f64);
+    let mean = |j: usize| theirs.iter().map(|row| row[j]).sum::<f64>() / n;
+    let square = |j: usize| theirs.iter().map(|row| (row[j] - mean(j)).powi(2)).sum::<f64>() / n;
+    let laws: Vec<(f64, f64)> = (0..on.d()).map(|j| (mean(j), square(j).sqrt())).collect();
+    entries(data)
+        .into_iter()
+        .map(|row| row.into_iter().zip(&laws).map(|(v, (mean, deviation))| (v - mean) / deviation).collect())
+        .collect()
+}
+
+#[track_caller]
+fn assert_near(got: &Dataset, want: &[Vec<f64>], within: f64) {
+    for (i, (got, want)) in entries(got).into_iter().zip(want).enumerate() {
+        for (j, (got, want)) in got.into_iter().zip(want).enumerate() {
+            assert!(
+                (got - want).abs() <= within * (1.0 + want.abs()),
+                "row {i}, column {j}: {got}, not {want}"
+            );
+        }
+    }
+}
+
+#[test]
+fn standardised_columns_are_those_counted_by_hand() {
+    // More samples than are worked on at once, and columns of very different size.
+    let draw = |name: &str, n: usize, dtype| {
+        let x = SEED.named(name).normal_tensor((n, 2, 2), (0.0, 1.0), dtype, &CPU).unwrap();
+        let scale = Tensor::new(&[[1e-3f64, 1.0], [30.0, 1e5]], &CPU).unwrap().to_dtype(dtype).unwrap();
+        let x = (x.broadcast_mul(&scale).unwrap() + 2.0).unwrap();
+        Dataset::new(name, x, Tensor::zeros(n, DType::U32, &CPU).unwrap(), ["one"]).unwrap()
+    };
+    for (dtype, within) in [(DType::F32, 1e-6), (DType::F64, 1e-11)] {
+        let (train, test) = (draw("train", 2500, dtype), draw("test", 1100, dtype));
+        for data in [&train, &test] {
+            let got = data.standardised(&train).unwrap();
+            assert_eq!((got.x.dims(), got.x.dtype()), (data.x.dims(), dtype));
+            assert_near(&got, &by_hand(data, &train), within);
+        }
+    }
+    // Labels, attributes and names stay; images become numbers.
+    let data = numbers(1500, 3);
+    let got = data.standardised(&data).unwrap();
+    assert_eq!((got.labels().unwrap(), &got.names), (data.labels().unwrap(), &data.names));
+    assert_eq!(got.a.unwrap().to_vec2::<f32>().unwrap(), data.a.unwrap().to_vec2::<f32>().unwrap());
+    let images = rows(&[[0u8, 255], [51, 0], [255, 255]]);
+    let got = images.standardised(&images).unwrap();
+    assert_eq!(got.x.dtype(), DType::F32);
+    assert_near(&got, &by_hand(&images, &images), 1e-6);
+}
+
+#[test]
+fn a_large_offset_costs_no_digits_in_f32() {
+    // Whole numbers from 16 000 000, which f32 holds; their sum and their squares it does not.
+    let values: Vec<[f32; 2]> = (0..3000).map(|i| [16_000_000.0 + (i % 7) as f32, (i % 7) as f32]).collect();
+    let data = rows(&values);
+    let got = data.standardised(&data).unwrap();
+    assert_near(&got, &by_hand(&data, &data), 1e-6);
+    for row in entries(&got) {
+        assert_eq!(row[0], row[1]);
+    }
+    // Nor do numbers whose squares f64 cannot hold.
+    for size in [1e-200, 1e200] {
+        let data = rows(&[[-size], [size], [-size], [size]]);
+        assert_near(
+            &data.standardised(&data).unwrap(),
+            &[vec![-1.0], vec![1.0], vec![-1.0], vec![1.0]],
+            1e-15,
+        );
+    }
+}
+
+#[test]
+fn a_constant_column_becomes_zero() {
+    let one_third = 1.0 / 3.0;
+    let train = rows(&[[one_third, 1.0], [one_third, 2.0], [one_third, 6.0]]);
+    let test = rows(&[[7.0, 3.0]]); // the mean of the second column
+    assert!(entries(&train.standardised(&train).unwrap()).iter().all(|row| row[0] == 0.0 && row[1] != 0.0));
+    let got = entries(&test.standardised(&train).unwrap());
+    assert!(got[0][0] == 0.0 && got[0][1].abs() < 1e-15, "{got:?}");
+    // What differs in the last digit is rounding, not spread: 0.1 + 0.2 is not 0.3 in f64.
+    let noise = rows(&[[0.1 + 0.2, 0.0], [0.3, 1.0]]);
+    assert_eq!(entries(&noise.standardised(&noise).unwrap()), [[0.0, -1.0], [0.0, 1.0]]);
+    let next = f32::from_bits(1e6f32.to_bits() + 1);
+    let noise = rows(&[[1e6f32, 1e6], [next, 1e6 + 1.0]]);
+    assert_eq!(entries(&noise.standardised(&noise).unwrap()), [[0.0, -1.0], [0.0, 1.0]]);
+    // One sample that differs is spread, however many there are.
+    let rare = rows(&(0..5000).map(|i| [if i == 4000 { 1e6f32 + 1.0 } else { 1e6 }]).collect::<Vec<_>>());
+    assert_near(&rare.standardised(&rare).unwrap(), &by_hand(&rare, &rare), 1e-6);
+    // All of it constant, as with a single sample, is no error.
+    assert_eq!(entries(&test.standardised(&test).unwrap()), [[0.0, 0.0]]);
+}
+
+#[test]
+fn what_cannot_be_standardised_is_refused() {
+    let data = rows(&[[1f32, 2.0], [3.0, 5.0]]);
+    shape_error(rows(&[[1f32]]).standardised(&data), "[2]");
+    shape_error(data.standardised(&rows(&[[1f32]])), "[1]");
+    let empty =
+        Dataset { x: data.x.narrow(0, 0, 0).unwrap(), y: data.y.narrow(0, 0, 0).unwrap(), ..data.clone() };
+    shape_error(data.standardised(&empty), "at least one sample");
+    shape_error(empty.standardised(&data), "at least one sample");
+    // Fields can be set without a check.
+    let nan = Dataset { x: Tensor::new(&[[1f32, 2.0], [3.0, f32::NAN]], &CPU).unwrap(), ..data.clone() };
+    data_error(data.standardised(&nan), "x holds NaN in sample 1");
+    data_error(nan.standardised(&data), "x holds NaN in sample 1");
+    data_error(
+        rows(&[[1e38f32, 0.0]]).standardised(&rows(&[[0f32, 0.0], [1e-3, 1.0]])),
+        "x holds inf in sample 0",
+    );
+}

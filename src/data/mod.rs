@@ -230,13 +230,8 @@ impl Dataset {
             let expected = format!("[n, channels, height, width], sides multiples of {size}");
             return Err(Error::shape(what, expected, format!("{:?}", self.x.dims())));
         }
-        // A piece at a time, so that the images are never all in memory as f32.
-        let mut pieces = Vec::new();
-        for start in (0..self.n()).step_by(PIECE) {
-            let piece = numbers(&self.x.narrow(0, start, PIECE.min(self.n() - start))?)?;
-            pieces.push(ops::avg_pool2d(&piece, size, size)?);
-        }
-        Ok(Dataset { x: Tensor::cat(&pieces, 0)?, ..self.clone() })
+        let x = in_pieces(&self.x, |piece| ops::avg_pool2d(&piece, size, size))?;
+        Ok(Dataset { x, ..self.clone() })
     }
 
     /// Inputs less the mean input of `on`, over the standard deviation of what is left there: give the training set.
@@ -253,6 +248,53 @@ impl Dataset {
             return Err(Error::data(&on.names.set, "all samples are equal, so nothing is left when centred"));
         }
         let x = (self.inputs()?.broadcast_sub(&mean)? / scale)?;
+        Ok(Dataset { x, ..self.clone() })
+    }
+
+    /// Inputs less their means on `on`, over their standard deviations there, column by column: give the training set.
+    ///
+    /// A column is one coordinate of the inputs; deviations divide by n, and everything is computed in f64. A column that
+    /// is the same in all samples of `on`, up to the last digit of its type, becomes zero: its deviation would be rounding
+    /// alone. [`centred`](Dataset::centred) divides by one number instead, as suits images. Fails: `Shape` unless samples
+    /// have one shape and both sets have some, `Data` for a number that is not finite.
+    ///
+    /// ```
+    /// use lastlayer::prelude::*;
+    /// let (train, test) = load::bundled("iris", &Device::Cpu)?.split(0.8, Seed::new(1))?;
+    /// let (train, test) = (train.standardised(&train)?, test.standardised(&train)?);
+    /// assert!(train.x.mean(0)?.abs()?.max(0)?.to_scalar::<f32>()? < 1e-6);
+    /// assert!((train.x.sqr()?.mean_all()?.to_scalar::<f32>()? - 1.0).abs() < 1e-5);
+    /// assert_eq!(test.x.dtype(), DType::F32);
+    /// # Ok::<(), lastlayer::error::Error>(())
+    /// ```
+    pub fn standardised(&self, on: &Dataset) -> Result<Dataset> {
+        ensure_shape("samples to be standardised", &on.x.dims()[1..], &self.x.dims()[1..])?;
+        if let Some(set) = [self, on].into_iter().find(|set| set.x.elem_count() == 0) {
+            return Err(Error::shape(format!("x of {}", set.names.set), "at least one sample", "none"));
+        }
+        check_finite(&on.names.set, "x", &on.x)?;
+        let first = numbers(&on.x.narrow(0, 0, 1)?)?;
+        let digit = if first.dtype() == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
+        let first = first.to_dtype(DType::F64)?;
+        // From the first sample and in units of the widest gap to it: a large offset costs no digits, squares neither
+        // under- nor overflow, and equal numbers are exactly zero.
+        let from_first = |x: Tensor| Ok::<_, Error>(x.to_dtype(DType::F64)?.broadcast_sub(&first)?);
+        let widest = in_pieces(&on.x, |x| Ok(from_first(x)?.abs()?.max_keepdim(0)?))?.max_keepdim(0)?;
+        let varies = widest.gt(&(first.abs()? * digit)?)?;
+        let or_one = |t: &Tensor| Ok::<_, Error>(varies.where_cond(t, &t.ones_like()?)?);
+        let unit = or_one(&widest)?;
+        let gap = |x: Tensor| Ok::<_, Error>(from_first(x)?.broadcast_div(&unit)?);
+        let n = on.x.dim(0)? as f64;
+        let mean = (in_pieces(&on.x, |x| Ok(gap(x)?.sum_keepdim(0)?))?.sum_keepdim(0)? / n)?;
+        let from_mean = |x: Tensor| Ok::<_, Error>(gap(x)?.broadcast_sub(&mean)?);
+        let squares = in_pieces(&on.x, |x| Ok(from_mean(x)?.sqr()?.sum_keepdim(0)?))?.sum_keepdim(0)?;
+        let deviation = or_one(&(squares / n)?.sqrt()?)?;
+        let kept = varies.to_dtype(DType::F64)?;
+        let x = in_pieces(&self.x, |x| {
+            let dtype = x.dtype();
+            Ok(from_mean(x)?.broadcast_div(&deviation)?.broadcast_mul(&kept)?.to_dtype(dtype)?)
+        })?;
+        check_finite(&self.names.set, "x", &x)?;
         Ok(Dataset { x, ..self.clone() })
     }
 
@@ -299,8 +341,16 @@ impl Dataset {
     }
 }
 
-/// Images that are pooled at once.
+/// Samples that are worked on at once.
 const PIECE: usize = 1024;
+
+/// What a function makes of the inputs, a piece at a time, so that images are never all in memory as numbers.
+fn in_pieces(x: &Tensor, f: impl Fn(Tensor) -> Result<Tensor>) -> Result<Tensor> {
+    let n = x.dim(0)?;
+    let piece = |start| f(numbers(&x.narrow(0, start, PIECE.min(n - start))?)?);
+    let pieces = (0..n).step_by(PIECE).map(piece).collect::<Result<Vec<_>>>()?;
+    Ok(Tensor::cat(&pieces, 0)?)
+}
 
 /// Bytes of images as f32 in [0, 1], other numbers as they are.
 pub(crate) fn numbers(x: &Tensor) -> Result<Tensor> {
