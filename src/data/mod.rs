@@ -230,8 +230,13 @@ impl Dataset {
             let expected = format!("[n, channels, height, width], sides multiples of {size}");
             return Err(Error::shape(what, expected, format!("{:?}", self.x.dims())));
         }
-        let x = in_pieces(&self.x, |piece| ops::avg_pool2d(&piece, size, size))?;
-        Ok(Dataset { x, ..self.clone() })
+        // A piece at a time, so that the images are never all in memory as f32.
+        let mut pieces = Vec::new();
+        for start in (0..self.n()).step_by(PIECE) {
+            let piece = numbers(&self.x.narrow(0, start, PIECE.min(self.n() - start))?)?;
+            pieces.push(ops::avg_pool2d(&piece, size, size)?);
+        }
+        Ok(Dataset { x: Tensor::cat(&pieces, 0)?, ..self.clone() })
     }
 
     /// Inputs less the mean input of `on`, over the standard deviation of what is left there: give the training set.
@@ -273,27 +278,17 @@ impl Dataset {
             return Err(Error::shape(format!("x of {}", set.names.set), "at least one sample", "none"));
         }
         check_finite(&on.names.set, "x", &on.x)?;
-        let first = numbers(&on.x.narrow(0, 0, 1)?)?;
-        let digit = if first.dtype() == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
-        let first = first.to_dtype(DType::F64)?;
-        // From the first sample and in units of the widest gap to it: a large offset costs no digits, squares neither
-        // under- nor overflow, and equal numbers are exactly zero.
-        let from_first = |x: Tensor| Ok::<_, Error>(x.to_dtype(DType::F64)?.broadcast_sub(&first)?);
-        let widest = in_pieces(&on.x, |x| Ok(from_first(x)?.abs()?.max_keepdim(0)?))?.max_keepdim(0)?;
-        let varies = widest.gt(&(first.abs()? * digit)?)?;
-        let or_one = |t: &Tensor| Ok::<_, Error>(varies.where_cond(t, &t.ones_like()?)?);
-        let unit = or_one(&widest)?;
-        let gap = |x: Tensor| Ok::<_, Error>(from_first(x)?.broadcast_div(&unit)?);
-        let n = on.x.dim(0)? as f64;
-        let mean = (in_pieces(&on.x, |x| Ok(gap(x)?.sum_keepdim(0)?))?.sum_keepdim(0)? / n)?;
-        let from_mean = |x: Tensor| Ok::<_, Error>(gap(x)?.broadcast_sub(&mean)?);
-        let squares = in_pieces(&on.x, |x| Ok(from_mean(x)?.sqr()?.sum_keepdim(0)?))?.sum_keepdim(0)?;
-        let deviation = or_one(&(squares / n)?.sqrt()?)?;
+        let (theirs, ours) = (on.inputs()?, self.inputs()?);
+        let digit = if theirs.dtype() == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
+        let theirs = theirs.to_dtype(DType::F64)?;
+        let (least, most) = (theirs.min_keepdim(0)?, theirs.max_keepdim(0)?);
+        let varies = (&most - &least)?.gt(&(least.abs()?.maximum(&most.abs()?)? * digit)?)?;
+        let mean = theirs.mean_keepdim(0)?;
+        let deviation = theirs.broadcast_sub(&mean)?.sqr()?.mean_keepdim(0)?.sqrt()?;
+        let deviation = varies.where_cond(&deviation, &deviation.ones_like()?)?;
         let kept = varies.to_dtype(DType::F64)?;
-        let x = in_pieces(&self.x, |x| {
-            let dtype = x.dtype();
-            Ok(from_mean(x)?.broadcast_div(&deviation)?.broadcast_mul(&kept)?.to_dtype(dtype)?)
-        })?;
+        let x = ours.to_dtype(DType::F64)?.broadcast_sub(&mean)?.broadcast_div(&deviation)?;
+        let x = x.broadcast_mul(&kept)?.to_dtype(ours.dtype())?;
         check_finite(&self.names.set, "x", &x)?;
         Ok(Dataset { x, ..self.clone() })
     }
@@ -341,16 +336,8 @@ impl Dataset {
     }
 }
 
-/// Samples that are worked on at once.
+/// Images that are pooled at once.
 const PIECE: usize = 1024;
-
-/// What a function makes of the inputs, a piece at a time, so that images are never all in memory as numbers.
-fn in_pieces(x: &Tensor, f: impl Fn(Tensor) -> Result<Tensor>) -> Result<Tensor> {
-    let n = x.dim(0)?;
-    let piece = |start| f(numbers(&x.narrow(0, start, PIECE.min(n - start))?)?);
-    let pieces = (0..n).step_by(PIECE).map(piece).collect::<Result<Vec<_>>>()?;
-    Ok(Tensor::cat(&pieces, 0)?)
-}
 
 /// Bytes of images as f32 in [0, 1], other numbers as they are.
 pub(crate) fn numbers(x: &Tensor) -> Result<Tensor> {

@@ -127,7 +127,7 @@ impl Net {
 
     /// Applies the network to a batch `(n, …)`.
     ///
-    /// Fails: `Shape` if samples do not have the shape of the plan's input.
+    /// Fails: `Shape` if samples do not have the shape of the plan's input, `Config` if they are of another dtype.
     pub fn forward(&self, x: &Tensor, pass: Pass) -> Result<Tensor> {
         self.run(x, pass, false)
     }
@@ -143,6 +143,13 @@ impl Net {
             let expected =
                 format!("{:?} (resize the samples, or build the network for theirs)", self.plan.input);
             return Err(Error::shape("samples for a network", expected, format!("{sample:?}")));
+        }
+        // Layers would say which of their tensors differ, but it is the samples that are easy to change.
+        if let Some(own) =
+            self.parameters.values().next().map(|var| var.dtype()).filter(|own| *own != x.dtype())
+        {
+            let allowed = format!("{own:?}, as its parameters; convert with x.to_dtype(DType::{own:?})");
+            return Err(Error::config("dtype of samples for a network", format!("{:?}", x.dtype()), allowed));
         }
         layer::forward(&self.plan.layers, "", x, &Weights { net: self, pass, constant })
     }
