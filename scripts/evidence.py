@@ -135,11 +135,11 @@ def check_problems(root: Path) -> tuple[int, list[str]]:
 # comes in (tests/scripts/test_evidence.py).
 RECORDED_DIRTY = frozenset(
     """
-    adversary-pair adversary-search bench-auc-loss bench-auc bench-conv-step bench-critters bench-fidelity bench-foca-step
+    adversary-search bench-auc-loss bench-auc bench-conv-step bench-critters bench-fidelity bench-foca-step
     bench-grl-step bench-ico-step bench-lp-auc bench-lp-dense bench-mlp-step bench-pair-search bench-ridge-head-large
-    bench-ridge-head-small bench-threshold bench-tree-epoch bench-tree-fit critters foca-critters foca-rates foca-toy
+    bench-ridge-head-small bench-threshold bench-tree-epoch bench-tree-fit critters foca-toy
     intersection-animals intersection-grid intersection-share intersection-variants lp-classes lp-f
-    measures networks-torch rate-features rate-gaussians together-ranking together-reader
+    measures networks-torch rate-features rate-gaussians together-reader
     """.split()
 )
 

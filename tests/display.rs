@@ -20,6 +20,7 @@ macro_rules! displayed {
 displayed!(
     adversary::Adversary,
     adversary::Effect,
+    adversary::Leak,
     adversary::PairSearch,
     adversary::PairStack,
     adversary::Partner,

@@ -85,17 +85,18 @@ fn csv_failures_name_line_and_column() {
 
 #[test]
 fn f64_on_request_keeps_all_digits() {
-    // 2^24 + 1, twelve digits of pi, and one third as f64 prints it.
-    let text = "big,pi,third,color,species\n16777217,3.14159265359,0.3333333333333333,red,a\n1,2,3,blue,b\n";
+    // 2^24 + 1, the root of five in twelve digits, and one third as f64 prints it.
+    let text =
+        "big,root,third,color,species\n16777217,2.23606797750,0.3333333333333333,red,a\n1,2,3,blue,b\n";
     let options = CsvTable { categorical: vec!["color".into()], ..species() };
     let folder = folder();
     let path = write(&folder, "flowers.csv", text);
     let wide = csv_table(&path, &options, (DType::F64, &Device::Cpu)).unwrap();
     let rows = wide.x.to_vec2::<f64>().unwrap();
-    assert_eq!(rows, [[16777217., 3.14159265359, 1. / 3., 0., 1.], [1., 2., 3., 1., 0.]]);
+    assert_eq!(rows, [[16777217., 2.23606797750, 1. / 3., 0., 1.], [1., 2., 3., 1., 0.]]);
     // f32 is the number next to the text.
     let narrow = csv_table(&path, &options, &Device::Cpu).unwrap();
-    assert_eq!(narrow.x.to_vec2::<f32>().unwrap()[0], [16777216., 3.14159265359f32, 1. / 3., 0., 1.]);
+    assert_eq!(narrow.x.to_vec2::<f32>().unwrap()[0], [16777216., 2.236_068_f32, 1. / 3., 0., 1.]);
     assert_eq!(narrow.names, wide.names);
     refuses(csv_table(&path, &options, (DType::F16, &Device::Cpu)), &["dtype of a table", "F32 or F64"]);
 
