@@ -46,6 +46,9 @@ fn adult_labels_groups_and_values_come_from_the_rows() {
     // Ages 17, 20, 30, 40, 50: mean 31.4, variance 151.84.
     let want = (17.0 - 31.4) / 151.84f64.sqrt();
     assert!((cell(&train, 0, "age") - want).abs() < 1e-6, "f32 keeps seven digits");
+    let wide = adult(&folder, Part::Train, &Adult::Raw, (DType::F64, &Device::Cpu)).unwrap();
+    assert!((cell(&wide, 0, "age") - want).abs() < 1e-14, "f64 keeps them all");
+    assert_eq!(values(&wide.x.to_dtype(DType::F32).unwrap()), values(&train.x));
 }
 
 #[test]
