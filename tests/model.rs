@@ -501,3 +501,22 @@ fn a_nudge_moves_every_drawn_weight_in_the_seventh_digit() {
         }
     }
 }
+
+#[test]
+fn samples_of_another_type_are_refused_with_the_way_out() {
+    let net = SplitNet::new(mlp(&[5, 4]).unwrap(), 1, SEED, &CPU).unwrap();
+    let x = input(&[3, 5], 1); // f64
+    for wrong in [x.clone(), x.to_dtype(DType::U8).unwrap()] {
+        match net.forward(&wrong, Pass::Eval) {
+            Err(error @ Error::Config { .. }) => {
+                let message = error.to_string();
+                assert!(
+                    message.contains("x.to_dtype(DType::F32)") && message.contains("samples"),
+                    "{message}"
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(net.forward(&x.to_dtype(DType::F32).unwrap(), Pass::Eval).is_ok());
+}
