@@ -24,7 +24,7 @@ help:
 	@echo "make lab          JupyterLab on the notebooks, with the kernel ready (first time 20 minutes, then seconds)"
 	@echo "make figures      figures/ for a paper: runs the notebooks that changed, packs figures, tables and references;"
 	@echo "                  NAME=tour-1 exports one figure"
-	@echo "make test         everything CI runs (about 10 minutes, 40 on a new machine)"
+	@echo "make test         everything CI runs (about 12 minutes, 25 to 40 on a new machine)"
 	@echo "make book         the book with the notebooks in it, served on this machine"
 	@echo "make bench        our times beside those of the peers; ROW=kernel runs one row, ROW=table prints what is recorded"
 	@echo "make experiments  the multi-seed studies (hours); ROW=name runs one, SHARD=i/n a part of it"

@@ -333,6 +333,7 @@ impl Adversary {
         Ok(first)
     }
 
+    /// One of them, on the rivals' heads alone.
     fn inner_step(&self, loss: &Tensor, rate: f64) -> Result<()> {
         let Some(steps) = &self.steps else { return Ok(()) };
         let number = steps.numbers()?[0] + 1.0;

@@ -394,6 +394,18 @@ fn a_probe_reads_what_features_hold() {
     let blind = leakage(&net, &Dataset { x, ..train.clone() }, &test, "a").unwrap();
     near(blind.balanced, 0.5, 0.1);
     assert!(message(leakage(&net, &train, &test, "d")).contains("a, b, c"));
+    // An attribute with one value, in either set, and features that are no numbers.
+    let ones = |data: &Dataset| {
+        let rows: Vec<usize> =
+            (0..data.n()).filter(|i| data.attribute("a").unwrap().numbers().unwrap()[*i] > 0.5).collect();
+        data.subset(&rows).unwrap()
+    };
+    for (train, test) in [(ones(&train), test.clone()), (train.clone(), ones(&test))] {
+        let error = message(leakage(&net, &train, &test, "a"));
+        assert!(error.contains("class") || error.contains("value"), "{error}");
+    }
+    let broken = Dataset { x: (&test.x * f64::NAN).unwrap(), ..test.clone() };
+    assert!(message(leakage(&net, &train, &broken, "a")).contains("NaN"));
 }
 
 /// A set whose only feature is N(±½, 1), with a share of positives; its AUC is Φ(1/√2), its best balanced accuracy Φ(½).
