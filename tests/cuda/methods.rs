@@ -1,0 +1,142 @@
+//! A training run of each method on a small set, for what a step copies between host and device and for how long it takes.
+
+use lastlayer::candle::{DType, Device};
+use lastlayer::intersection::{Agreement, Intersection, code_net};
+use lastlayer::prelude::*;
+
+const SEED: Seed = Seed::new(11);
+
+/// Two classes in six coordinates, with the signs of the first two as attributes.
+pub fn samples(n: usize, device: &Device) -> Result<Dataset> {
+    let data = Gaussians::a().sample(n, SEED, &Device::Cpu)?;
+    let signs = data.x.narrow(1, 0, 2)?.gt(0.0)?.to_dtype(DType::F32)?;
+    data.with_attributes(signs, ["a", "b"])?.to_device(device)
+}
+
+/// Runs a method for so many steps, each on the whole set.
+pub type Fit = Box<dyn Fn(&Dataset, usize) -> Result<()>>;
+
+fn trainer(data: &Dataset, steps: usize) -> Trainer {
+    Trainer::adam(0.003).batch(data.n()).epochs(steps).silent()
+}
+
+fn net(outputs: usize, data: &Dataset) -> Result<SplitNet> {
+    SplitNet::new(zoo::mlp(&[6, 8])?, outputs, SEED, data.x.device())
+}
+
+fn scored(loss: impl Fn(&Tensor, &Tensor) -> Result<Tensor> + 'static) -> Fit {
+    with_outputs(1, loss)
+}
+
+fn several(loss: impl Fn(&Tensor, &Tensor) -> Result<Tensor> + 'static) -> Fit {
+    with_outputs(2, loss)
+}
+
+fn with_outputs(outputs: usize, loss: impl Fn(&Tensor, &Tensor) -> Result<Tensor> + 'static) -> Fit {
+    Box::new(move |data, steps| {
+        let net = net(outputs, data)?;
+        let mut method = Minimise::new(&net, |b| loss(&net.forward(&b.x, b.pass())?, &b.y));
+        trainer(data, steps).fit(&mut method, data).map(drop)
+    })
+}
+
+/// Rules of bottom and last layer.
+type Rules = (Rule, Rule);
+
+fn rate((bottom, last): Rules, policy: Option<ThresholdPolicy>) -> Fit {
+    Box::new(move |data, steps| {
+        let net = net(1, data)?;
+        let problem = RateProblem::fnr_at_fpr(0.1, Surrogate::sigmoid(2.0))?;
+        let training = RateTraining::new(&net, &problem, bottom, last)?.corrected_on(data);
+        let mut training = policy.iter().try_fold(training, |training, policy| training.policy(*policy))?;
+        trainer(data, steps).fit(&mut training, data).map(drop)
+    })
+}
+
+fn anonymous(fit: WeakFit, theta: ThetaGrad) -> Fit {
+    Box::new(move |data, steps| {
+        let mut training =
+            FocaTraining::new(&net(2, data)?, data, Foca { fit, theta, heads: 2, ..Foca::default() })?;
+        trainer(data, steps).fit(&mut training, data).map(drop)
+    })
+}
+
+fn contest(loss: AdvLoss, decorrelated: bool) -> Fit {
+    Box::new(move |data, steps| {
+        let contest = Contest { loss, decorrelated, ..Contest::default() };
+        let mut adversary =
+            Adversary::new(zoo::mlp(&[6, 8])?, data, &["a"], &["b"], contest, SEED, data.x.device())?;
+        trainer(data, steps).fit(&mut adversary, data).map(drop)
+    })
+}
+
+fn codes() -> Fit {
+    Box::new(move |data, steps| {
+        let net = code_net(zoo::mlp(&[6, 8])?, Quantiser::default(), 8, 2, SEED, data.x.device())?;
+        let mut intersection = Intersection::new(&net, data, Agreement::default())?;
+        trainer(data, steps).fit(&mut intersection, data).map(drop)
+    })
+}
+
+/// Every method by name, a plain loss first.
+pub fn methods() -> Vec<(String, Fit)> {
+    let mut all: Vec<(String, Fit)> = vec![("logistic".into(), scored(bce_logits))];
+    let game = Rule::Game { regret: Regret::Swap, dual_lr: 0.5 };
+    let ico = (Rule::Implicit, Rule::Implicit);
+    for (name, rules) in [
+        ("cross_entropy", (Rule::Logistic, Rule::Logistic)),
+        ("tfco", (game, game)),
+        ("ico", ico),
+        ("method1 above", (Rule::LogisticAbove, Rule::Implicit)),
+        ("method2 adaptive", (Rule::Penalty(Penalty::Adaptive { factor: 2.0 }), Rule::Implicit)),
+        ("last_layer", (Rule::Nothing, Rule::Implicit)),
+    ] {
+        all.push((format!("rate {name}"), rate(rules, None)));
+    }
+    for policy in [
+        ThresholdPolicy::TrackAndCorrect { every: 4, batches: 3 },
+        ThresholdPolicy::Ema { decay: 0.9 },
+        ThresholdPolicy::Buffer { samples: 500 },
+    ] {
+        all.push((format!("rate ico, {policy:?}"), rate(ico, Some(policy))));
+    }
+    for kind in [AucLoss::Value, AucLoss::Ramp] {
+        all.push((format!("lp auc_loss {kind:?}"), scored(move |s, y| auc_loss(s, y, 0.5, kind)?.on(s))));
+        all.push((
+            format!("lp auc_mu_loss {kind:?}"),
+            several(move |s, y| auc_mu_loss(s, y, None, 0.5, kind)?.on(s)),
+        ));
+        all.push((
+            format!("lp auc_one_vs_all_loss {kind:?}"),
+            several(move |s, y| auc_one_vs_all_loss(s, y, 0.5, kind)?.on(s)),
+        ));
+    }
+    for link in [FLink::Sigmoid, FLink::Ramp { margin: 1.0 }] {
+        all.push((format!("lp f_loss {link:?}"), scored(move |s, y| f_loss(s, y, 1.0, link)?.on(s))));
+    }
+    all.push((
+        "lp precision_at_recall".into(),
+        scored(|s, y| lp::precision_at_recall(s, y, 0.9, 0.5)?.on(s)),
+    ));
+    all.push((
+        "lp recall_at_precision".into(),
+        scored(|s, y| lp::recall_at_precision(s, y, 0.2, 0.1)?.on(s)),
+    ));
+    for (name, fit) in [("ridge", WeakFit::RidgeSum(1.0)), ("softmax", WeakFit::SoftmaxSum(1.0))] {
+        for theta in [ThetaGrad::Fixed, ThetaGrad::Through] {
+            all.push((format!("foca {name} {theta:?}"), anonymous(fit, theta)));
+        }
+    }
+    for loss in [
+        AdvLoss::MultiTask,
+        AdvLoss::Reverse,
+        AdvLoss::FlippedLabel,
+        AdvLoss::WassersteinLinear,
+        AdvLoss::WassersteinClipped { clip: 0.1 },
+    ] {
+        all.push((format!("adversary {loss:?}"), contest(loss, false)));
+    }
+    all.push(("adversary Reverse, decorrelated".into(), contest(AdvLoss::Reverse, true)));
+    all.push(("intersection".into(), codes()));
+    all
+}
