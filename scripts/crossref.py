@@ -6,24 +6,24 @@ of a notebook calls some of the same; and the doc comment of a function may name
     Book: `rate/implicit.md#eq-rate-implicit-root`.
 
 From these come the line under an equation, the line under a cell, and the page "Index of functions". A link between
-equation and cell is made for both ends at once, so each has its way back. `rust_uses.py` says what a piece of Rust
-uses.
+equation and cell is made for both ends at once, so each has its way back. `tools/rustmap` reads the Rust.
 
-Needs only the standard library.
+Needs the standard library and cargo.
 """
 
 from __future__ import annotations
 
 import html
+import json
 import math
 import os
 import re
+import subprocess
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rust_source import Crate, Item, Module, read_module, tokens
-from rust_uses import Uses, Walk, uses_of
+import kernel
 
 SHOWN_FUNCTIONS, SHOWN_CELLS, SHOWN_EQUATIONS = 4, 2, 3
 # The page of all functions: the modules of which it lists every public item, and how much of each item it shows.
@@ -54,6 +54,27 @@ LEAST_SHARE, LEAST_LIKENESS = 0.4, 0.25
 # the cells that use it, and so is one of the notebook's own part. A function of many equations links a cell to none of
 # them, unless it names it.
 SHORT_CELL, NAMED, OWN_PART, MANY = 5.0, 1.5, 1.25, 8
+
+
+@dataclass(eq=False, repr=False)
+class Item:
+    """A public item of the crate."""
+
+    path: str  # by which users reach it, without the crate's name
+    kind: str  # fn, method, struct, enum, trait, type, const
+    is_type: bool
+    file: str
+    line: int
+    doc: str
+    size: int  # of a function: tokens in its body
+    owner: Item | None  # of a method
+
+    def __repr__(self) -> str:
+        return self.path
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("::")[2]
 
 
 @dataclass(frozen=True)
@@ -101,7 +122,7 @@ class Equation:
 class Survey:
     """All that refers to each other."""
 
-    crate: Crate
+    code: Code
     equations: dict[str, Equation]
     cells: dict[Cell, list[str]]  # labels of the equations that a cell shows at work
     tests: dict[Item, list[str]]  # function -> all tests that use it
@@ -132,12 +153,6 @@ def book_references(doc: str) -> list[tuple[str, str]]:
 # ---------------------------------------------------------------- what uses what
 
 
-def functions_of(module: Module) -> list[Item]:
-    """All functions of a test program, with those of its modules."""
-    own = [item for item in module.items.values() if item.kind == "fn"]
-    return own + [item for child in module.modules.values() for item in functions_of(child)]
-
-
 def specific(item: Item) -> bool:
     """Whether an item can explain an equation at all."""
     kind = item.owner or item
@@ -154,67 +169,82 @@ def matter(item: Item) -> float:
     field."""
     if item.kind != "method":
         return 1.0 if item.kind == "fn" else 0.5
-    size = item.body[1] - item.body[0] if item.body is not None else 0
-    return 0.2 if size <= ACCESSOR else min(1.0, 0.4 + size / 200)
+    return 0.2 if item.size <= ACCESSOR else min(1.0, 0.4 + item.size / 200)
 
 
-class Programs:
-    """The test programs of a project, and what their functions use."""
+@dataclass(repr=False)
+class Code:
+    """The public face of a crate, and what its tests and the cells of its notebooks use: 0 by themselves, 1 through a
+    function of their program or an earlier cell, and so on."""
 
-    def __init__(self, root: Path, crate: Crate):
-        self.root, self.crate = root, crate
-        self.uses: dict[Item, Uses] = {}
-        self.tests: dict[str, Item] = {}
-        for file in [*sorted((root / "tests").glob("*.rs")), *sorted((root / "tests").glob("*/main.rs"))]:
-            for function in functions_of(read_module(file, root)):
-                if "[ test ]" in function.attributes:
-                    self.tests[f"{function.file}::{function.name}"] = function
+    items: dict[str, Item] = field(default_factory=dict)
+    exports: dict[str, list[Item]] = field(default_factory=dict)  # by public module, what it exports
+    docs: dict[str, str] = field(default_factory=dict)  # by public module
+    tests: dict[str, dict[Item, int]] = field(default_factory=dict)
+    cells: dict[Cell, dict[Item, int]] = field(default_factory=dict)
+    unclear: list[str] = field(default_factory=list)  # calls of which the sources do not tell the type
 
-    def of(self, function: Item) -> Uses:
-        if function not in self.uses:
-            self.uses[function] = uses_of(self.crate, function)
-        return self.uses[function]
+    @classmethod
+    def read(cls, root: Path, notebooks: dict[str, dict]) -> Code:
+        """The crate in root/src; without one, nothing."""
+        if not (root / "src" / "lib.rs").is_file():
+            return cls()
+        cells = {name: code_cells(name, notebook) for name, notebook in notebooks.items()}
+        triple = kernel.host_triple(kernel.real_tool("rustc"))
+        done = subprocess.run(
+            ["cargo", "run", "--quiet", f"--target={triple}", "--package=lastlayer-rustmap", "--", str(root)],
+            cwd=kernel.ROOT,
+            env={**os.environ, "RUSTFLAGS": kernel.rustflags()},  # as the tests, so that both share one build
+            input=json.dumps({name: [source for _, source, _ in listed] for name, listed in cells.items()}),
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode:
+            raise ValueError(f"the sources cannot be read: {done.stderr.strip()}")
+        said, found = json.loads(done.stdout), cls()
+        for about in sorted(said["items"], key=lambda about: about["kind"] == "method"):
+            found.items[about["path"]] = Item(**{**about, "owner": found.items.get(about["owner"])})
+        for path, module in said["modules"].items():
+            if path and path.split("::")[0] != "prelude":
+                found.docs[path] = module["doc"]
+                found.exports[path] = [found.items[name] for name in sorted(module["exports"])]
+        for k, function in enumerate(said["functions"]):
+            if function["test"]:
+                found.tests[function["test"]] = found.depths(said["functions"], k)
+        for name, listed in cells.items():
+            for k, (cell, _, is_exercise) in enumerate(listed):
+                if not is_exercise:  # it would give itself away
+                    found.cells[cell] = {}
+                    for item, depth in found.depths(said["cells"][name], k).items():
+                        found.cells[cell].setdefault(meant(item), depth)
+        bodies = [*said["functions"], *(body for listed in said["cells"].values() for body in listed)]
+        found.unclear = [sentence for body in bodies for sentence in body["unclear"]]
+        return found
 
-    def depths(self, function: Item) -> dict[Item, int]:
-        """Items that a test uses: 0 if it names them itself, 1 if a helper does, and so on."""
+    def depths(self, bodies: list[dict], start: int) -> dict[Item, int]:
+        """What one of several bodies that call each other uses."""
         found: dict[Item, int] = {}
-        seen, layer, depth = {function}, [function], 0
+        seen, layer, depth = {start}, [start], 0
         while layer:
             for at in layer:
-                for item in self.of(at).items:
-                    found.setdefault(item, depth)
-            layer = [helper for at in layer for helper in self.of(at).helpers if helper not in seen]
-            layer, depth = list(dict.fromkeys(layer)), depth + 1
+                for path in bodies[at]["uses"]:
+                    found.setdefault(self.items[path], depth)
+            layer = list(dict.fromkeys(call for at in layer for call in bodies[at]["calls"] if call not in seen))
+            depth += 1
             seen.update(layer)
         return found
 
 
-def cell_uses(crate: Crate, notebooks: dict[str, dict]) -> dict[Cell, dict[Item, int]]:
-    """What each code cell uses: 0 by itself, 1 through a function of an earlier cell."""
-    found: dict[Cell, dict[Item, int]] = {}
-    for name, notebook in notebooks.items():
-        module, names, section = Module(name), {}, ""
-        helpers: dict[str, dict[Item, int]] = {}
-        for cell in notebook.get("cells", []):
-            source = "".join(cell["source"])
-            if cell["cell_type"] == "markdown":
-                headings = re.findall(r"^##+\s+(.*\S)", source, re.M)
-                section = headings[-1] if headings else section
-                continue
-            # Lines such as `:help` are the kernel's.
-            code = tokens("\n".join("" if line.startswith(":") else line for line in source.splitlines()))
-            walk = Walk(crate, module, code, names)
-            walk.walk(0, len(code.text))
-            uses, module = walk.finish(), walk.module
-            mine = {meant(item): 0 for item in uses.items}
-            for word in sorted(walk.called):
-                for item, depth in helpers.get(word, {}).items():
-                    mine.setdefault(item, depth + 1)
-            if "exercise" not in cell.get("metadata", {}).get("tags", []):  # an exercise would give itself away
-                found[Cell(name, cell.get("id", ""), section)] = mine
-            for at, word in enumerate(code.text[:-1]):
-                if word == "fn":
-                    helpers[code.text[at + 1]] = mine
+def code_cells(name: str, notebook: dict) -> list[tuple[Cell, str, bool]]:
+    """The code cells of a notebook: with their section, their source, and whether they are exercises."""
+    found, section = [], ""
+    for cell in notebook.get("cells", []):
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "code":
+            is_exercise = "exercise" in cell.get("metadata", {}).get("tags", [])
+            found.append((Cell(name, cell.get("id", ""), section), source, is_exercise))
+        else:
+            section = (re.findall(r"^##+\s+(.*\S)", source, re.M) or [section])[-1]
     return found
 
 
@@ -222,10 +252,9 @@ def survey(
     root: Path, equations: list[tuple[str, str, list[str]]], notebooks: dict[str, dict], page: str | None = None
 ) -> Survey:
     """Reads crate, tests and notebooks; `equations` are (chapter, label, tests), `page` lists all functions."""
-    crate = Crate.read(root)
-    programs = Programs(root, crate)
+    code = Code.read(root, notebooks)
     named: dict[str, list[Item]] = {}  # label -> items whose doc comment names the equation
-    for item in crate.items.values():
+    for item in code.items.values():
         for _, anchor in book_references(item.doc):
             if anchor.startswith("eq-"):
                 named.setdefault(anchor.removeprefix("eq-"), []).append(item)
@@ -234,10 +263,9 @@ def survey(
     for _, label, tests in equations:
         near: dict[Item, int] = {}
         for test in tests:
-            if test in programs.tests:
-                for used, depth in programs.depths(programs.tests[test]).items():
-                    item = meant(used)
-                    near[item] = min(depth, near.get(item, depth))
+            for used, depth in code.tests.get(test, {}).items():
+                item = meant(used)
+                near[item] = min(depth, near.get(item, depth))
         depths[label] = {item: depth for item, depth in near.items() if specific(item)}
 
     # A type is as common as all of its methods together.
@@ -257,27 +285,26 @@ def survey(
             equation.named_by.add(item)
             equation.weights[item] = most + 1.0 + equation.weights.get(item, 0.0)
 
-    in_cells = cell_uses(crate, notebooks)
     cells_of: dict[Item, list[Cell]] = {}
-    for cell, near in in_cells.items():
+    for cell, near in code.cells.items():
         for item, depth in near.items():
             if depth == 0:
                 cells_of.setdefault(item, []).append(cell)
     tests_of: dict[Item, list[str]] = {}
-    for test, function in programs.tests.items():
-        for item in dict.fromkeys(meant(item) for item, depth in programs.depths(function).items() if depth <= 1):
+    for test, near in code.tests.items():
+        for item in dict.fromkeys(meant(item) for item, depth in near.items() if depth <= 1):
             tests_of.setdefault(item, []).append(test)
     equations_of: dict[Item, list[str]] = {}
     for label, equation in found.items():
         for item in dict.fromkeys([*equation.relevant, *equation.named_by]):
             equations_of.setdefault(item, []).append(label)
 
-    links: dict[Cell, list[str]] = {cell: [] for cell in in_cells}
-    for _, label, cell in likeness(found, in_cells):
+    links: dict[Cell, list[str]] = {cell: [] for cell in code.cells}
+    for _, label, cell in likeness(found, code.cells):
         if len(found[label].cells) < SHOWN_CELLS and len(links[cell]) < SHOWN_EQUATIONS:
             found[label].cells.append(cell)
             links[cell].append(label)
-    return Survey(crate, found, links, tests_of, cells_of, equations_of, page)
+    return Survey(code, found, links, tests_of, cells_of, equations_of, page)
 
 
 def likeness(equations: dict[str, Equation], cells: dict[Cell, dict[Item, int]]) -> list[tuple[float, str, Cell]]:
@@ -402,7 +429,7 @@ def all_functions(found: Survey, targets: dict) -> str:
     """The page of all functions: by module, each with its equations, cells and tests."""
     order, from_path = {label: k for k, label in enumerate(targets)}, found.page or ""
     shown = {*found.equations_of, *found.cells_of}
-    shown |= {item for module in METHODS for item in found.crate.exports.get(module, [])}
+    shown |= {item for module in METHODS for item in found.code.exports.get(module, [])}
     shown |= {item.owner for item in shown if item.owner is not None}
     modules: dict[str, list[Item]] = {}
     for item in shown:
@@ -446,14 +473,14 @@ def all_functions(found: Survey, targets: dict) -> str:
     page = [" · ".join(f"[{module}](#module-{module.replace('::', '-')})" for module in sorted(modules))]
     for module in sorted(modules):
         page.append(f'<h2 id="module-{module.replace("::", "-")}">{module}</h2>')
-        about = inline(first_sentence(found.crate.docs.get(module, "")))
+        about = inline(first_sentence(found.code.docs.get(module, "")))
         own = sorted(modules[module], key=lambda item: (item.name.lower(), item.name))
         blocks = []
         for item in own:
             if item.owner is None:
                 methods = [entry(other) + "</div>\n" for other in own if other.owner is item]
                 blocks.append(entry(item) + "".join(methods) + "</div>")
-        elsewhere = [item for item in found.crate.exports.get(module, []) if item not in own]
+        elsewhere = [item for item in found.code.exports.get(module, []) if item not in own]
         also = ", ".join(f'<a href="#{anchor(item)}">{as_code(short(item))}</a>' for item in elsewhere if item in shown)
         if also:
             blocks.append(f'<div class="function-uses">also exported here: {also}</div>')

@@ -2,7 +2,7 @@
 """Compiles the CUDA feature where there is no GPU, with a toolkit from PyPI, by package name.
 
 About ten minutes on two cores, because candle's kernels are compiled with nvcc. Proves that it compiles, not that it
-runs: the library is made as an rlib, since linking the dylib needs the driver that only a CUDA machine has.
+runs: linking a program needs the driver that only a CUDA machine has.
 """
 
 import os
@@ -36,7 +36,7 @@ def main():
         RUSTFLAGS=kernel.rustflags(),
     )
     # Its own folder: the feature changes most of the tree, and must not evict the kernel's build.
-    command = ["cargo", "rustc", "--lib", "--crate-type", "rlib", "--features", "cuda"]
+    command = ["cargo", "build", "--lib", "--features", "cuda"]
     command += ["--target-dir", str(ROOT / "target" / "cuda")]
     if subprocess.run(command, cwd=ROOT, env=env).returncode:
         stop("the cuda feature does not compile; the compiler's message stands above")

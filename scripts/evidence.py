@@ -13,7 +13,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import book
+import manuscript
 import prose
 import sources
 from kernel import ROOT
@@ -65,9 +65,9 @@ def named_by(directive: str, root: Path) -> list[tuple[str, str, str]]:
     """Chapter, label and test of every directive of the book that names tests."""
     found = []
     for chapter in sorted((root / "book" / "src").rglob("*.md")):
-        for is_prose, text in book.outside_code(chapter.read_text(encoding="utf-8")):
+        for is_prose, text in manuscript.outside_code(chapter.read_text(encoding="utf-8")):
             for args in re.findall(rf"\{{\{{\s*#{directive}\b([^}}]*)\}}\}}", text) if is_prose else []:
-                label, tests, _ = book.parse_eq(args)
+                label, tests, _ = manuscript.parse_eq(args)
                 found += [(chapter.relative_to(root).as_posix(), label, test) for test in tests]
     return found
 
@@ -101,10 +101,10 @@ def directives(root: Path, *names: str) -> list[tuple[str, str]]:
 
         def note(match, line, text, chapter=chapter):
             if match["name"] in names:
-                found.append((f"{chapter.relative_to(root).as_posix()}:{line}", book.part(match, "args", text).strip()))
+                found.append((f"{chapter.relative_to(root).as_posix()}:{line}", manuscript.part(match, "args", text).strip()))
             return ""
 
-        book.directives(chapter.read_text(encoding="utf-8"), note)
+        manuscript.directives(chapter.read_text(encoding="utf-8"), note)
     return found
 
 

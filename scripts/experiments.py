@@ -13,6 +13,7 @@ import nbformat
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import kernel
 import notebook
+import provenance
 import setup
 from kernel import ROOT
 
@@ -31,7 +32,7 @@ def across_cells(flavour, *more):
     kernel.write_spec(kernel.KERNELS / "jupyter", ("lastlayer", "uncured", "candle"))
     text = ""
     with notebook.Kernel(flavour) as running:
-        for code in ("use lastlayer::prelude::*;", *tour_cells("across-cells"), *more):
+        for code in ("use lastlayer::prelude::*;", "let device = Device::Cpu;", *tour_cells("across-cells"), *more):
             outputs, _, _ = running.execute(code)
             text += notebook.Cell(0, outputs, 0.0, 0.0).text()
     return text
@@ -222,6 +223,8 @@ ROWS = {
 
 def main():
     rows = sys.argv[1:] or list(ROWS)
+    if problem := provenance.unrecordable():
+        sys.exit(problem)
     for row in rows:
         if row not in ROWS:
             sys.exit(f"no experiment named {row!r}; there are {', '.join(ROWS)}")

@@ -22,24 +22,26 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+FACADE = ROOT / "tools" / "facade"
 TARGET = ROOT / "target"
 KERNELS = TARGET / "kernel"
 EVCXR_VERSION = "0.22.0"
 
 # What the kernel would otherwise build with: opt-level 2, debug assertions and overflow checks. It ignores profiles of
 # the crate, but cargo reads these from the environment. Keep in step with [profile.dev] in Cargo.toml.
-# One codegen unit per library needs no link-time optimisation, which costs every cell a third of its time.
 PROFILE = {
     "CARGO_PROFILE_DEV_OPT_LEVEL": "3",
     "CARGO_PROFILE_DEV_DEBUG_ASSERTIONS": "false",
     "CARGO_PROFILE_DEV_OVERFLOW_CHECKS": "false",
     "CARGO_PROFILE_DEV_CODEGEN_UNITS": "1",
-    "CARGO_PROFILE_DEV_LTO": "off",
 }
-# Cells alone are split, so that cargo compiles again only what changed from the last one. cargo finds this file above
-# the private folders.
-CELL_PROFILE = """[profile.dev.package.ctx]
+# Cells and the library are split, so that only what changed in them is compiled again. cargo finds this file above the
+# private folders. Keep the library's share in step with Cargo.toml too.
+SPLIT = """[profile.dev.package.ctx]
 codegen-units = 16
+
+[profile.dev.package.lastlayer]
+codegen-units = 1024
 """
 
 # The manifest evcxr writes for its cell crate. If a new evcxr writes another, the kernel would rebuild everything at
@@ -122,7 +124,7 @@ def build_environment(rustc):
 
 
 # --------------------------------------------------------------------------------------------------------------------
-# Flavours: the library with the cure, the same sources without it, and plain candle
+# Flavours: the library behind its facade, the same linked into every cell, and plain candle
 
 
 def features():
@@ -136,59 +138,52 @@ def features():
 def dependency(flavour):
     if flavour == "candle":
         return 'candle-core = "=0.11.1"'
-    path = ROOT if flavour == "lastlayer" else KERNELS / "uncured-crate"
+    package, path = ("lastlayer-facade", FACADE) if flavour == "lastlayer" else ("lastlayer", ROOT)
     listed = f", features = {json.dumps(features())}" if features() else ""
-    return f"lastlayer = {{ path = {json.dumps(str(path))}{listed} }}"
+    return f"lastlayer = {{ package = {json.dumps(package)}, path = {json.dumps(str(path))}{listed} }}"
+
+
+def manifests(root=ROOT):
+    yield from (root / name for name in ("Cargo.toml", "Cargo.lock", "build.rs"))
+    yield from sorted(root.glob("tools/facade/*"))
 
 
 def sources(root=ROOT):
-    yield from (root / name for name in ("Cargo.toml", "Cargo.lock", "build.rs"))
+    yield from manifests(root)
     yield from sorted(root.glob("src/**/*.rs"))
 
 
-def stamp(flavour, rustc):
-    """Changes whenever the warm build would."""
-    parts = [dependency(flavour), rustc, rustflags(), json.dumps(PROFILE)]
-    if flavour != "candle":
-        parts += [f"{path} {path.stat().st_mtime_ns} {path.stat().st_size}" for path in sources() if path.exists()]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+def digest(paths, *settings):
+    """Changes when a file does, or one of these texts."""
+    told = [f"{path} {path.stat().st_mtime_ns} {path.stat().st_size}" for path in paths]
+    return hashlib.sha256("\n".join([*settings, *told]).encode()).hexdigest()
 
 
-def copy_uncured_crate():
-    """The crate as it would be without the cure: linked statically into every cell."""
-    crate = KERNELS / "uncured-crate"
-    shutil.rmtree(crate, ignore_errors=True)
-    shutil.copytree(ROOT / "src", crate / "src")
-    shutil.copytree(ROOT / "data" / "tables", crate / "data" / "tables")  # compiled into the library
-    for name in ("Cargo.lock", "build.rs"):
-        shutil.copy2(ROOT / name, crate / name)
-    manifest = (ROOT / "Cargo.toml").read_text()
-    cured = 'crate-type = ["rlib", "dylib"]'
-    if cured not in manifest:
-        stop(f"Cargo.toml no longer says {cured}; without it gradients in the kernel are wrong")
-    manifest = manifest.replace(cured, 'crate-type = ["rlib"]').replace('members = ["tools/export"]', 'members = []')
-    (crate / "Cargo.toml").write_text(manifest)
+def stamps(flavour, rustc):
+    """Two words: the first changes when dependencies may have to be built anew, the second also when the library has."""
+    settings = [dependency(flavour), rustc, rustflags(), json.dumps(PROFILE), SPLIT]
+    return [digest(manifests(), *settings), digest(sources(), *settings)]
 
 
 def warm(flavour="lastlayer", quiet=False):
     """Builds what the kernel will need. Dependencies are built once, in the folder that the tests use, and linked from
-    there; the library itself is built for each, since cargo tells a library of the workspace from one outside it."""
+    there; the library itself is built for each, since cargo tells a library of the workspace from one outside it. If
+    only the library changed, only what changed in it is compiled."""
     if " " in str(ROOT):
         stop(f"the folder {ROOT} has a space in its name, which evcxr cannot load libraries from; move the project")
     rustc = real_tool("rustc")
     folder = KERNELS / flavour
     mark = folder / "stamp"
-    wanted = stamp(flavour, rustc)
+    wanted = stamps(flavour, rustc)
     (KERNELS / ".cargo").mkdir(parents=True, exist_ok=True)
-    (KERNELS / ".cargo" / "config.toml").write_text(CELL_PROFILE)
+    (KERNELS / ".cargo" / "config.toml").write_text(SPLIT)
     with open(KERNELS / "warm.lock", "w") as lock:  # two notebooks opened at once: one builds, the other waits
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if mark.exists() and mark.read_text() == wanted:
+        built = mark.read_text().split() if mark.exists() else []
+        if built == wanted:
             return
         if not quiet:
             print("lastlayer: building the library for the kernel (5 minutes the first time, then half a minute)", flush=True)
-        if flavour == "uncured":
-            copy_uncured_crate()
         env, target = build_environment(rustc), ["--target", host_triple(rustc)]
         hush = ["--quiet"] if quiet else []
 
@@ -200,21 +195,22 @@ def warm(flavour="lastlayer", quiet=False):
                 stop("the library did not build; the compiler's message stands above")
             return done.stdout
 
-        enabled = f"--features={' '.join(features())}"
-        listing = build(ROOT, TARGET, "--lib", enabled, "--message-format=json-render-diagnostics", *hush)
-        (folder / "src").mkdir(parents=True, exist_ok=True)
-        (folder / "src" / "lib.rs").write_text("")
-        (folder / "Cargo.toml").write_text(MANIFEST.format(dependency=dependency(flavour)))
-        shutil.copy2(ROOT / "Cargo.lock", folder / "Cargo.lock")  # pinned versions; cargo drops what it does not need
-        shutil.rmtree(folder / "target", ignore_errors=True)
-        seed(TARGET, folder / "target", set(UNIT.findall(listing)))
+        if built[:1] != wanted[:1]:
+            enabled = f"--features={' '.join(features())}"
+            listing = build(ROOT, TARGET, "--lib", enabled, "--message-format=json-render-diagnostics", *hush)
+            (folder / "src").mkdir(parents=True, exist_ok=True)
+            (folder / "src" / "lib.rs").write_text("")
+            (folder / "Cargo.toml").write_text(MANIFEST.format(dependency=dependency(flavour)))
+            shutil.copy2(ROOT / "Cargo.lock", folder / "Cargo.lock")  # pinned versions; cargo drops what it does not need
+            mark.unlink(missing_ok=True)
+            shutil.rmtree(folder / "target", ignore_errors=True)
+            seed(TARGET, folder / "target", set(UNIT.findall(listing)))
         build(folder, folder / "target", *hush)
-        mark.write_text(wanted)
+        mark.write_text(" ".join(wanted))
 
 
 # --------------------------------------------------------------------------------------------------------------------
 # One private folder per kernel
-
 
 
 def seed(source, destination, units=None):
@@ -289,10 +285,11 @@ def private_folder(flavour, rustc):
     # The first failed compilation of a session costs evcxr its rich display, and the first `?` is one: spend it here.
     prelude = '[evcxr]\nprelude = \'"1".parse::<u8>()?;\'\n\n'
     (run / "config" / "evcxr.toml").write_text(f"{prelude}[dependencies]\n{dependency(flavour)}\n")
-    # These two stand before the real tools, for two reasons. evcxr's first cell has no dependencies, so cargo empties
+    # These two stand before the real tools, for three reasons. evcxr's first cell has no dependencies, so cargo empties
     # Cargo.lock, and a later cell would resolve to whatever is newest: the pinned versions are put back. And evcxr reads
     # the standard library once for that first cell, which does not need it, and again for the dependency: the sources
-    # are empty until it asks for the dependency.
+    # are empty until it asks for the dependency. And the units of a cell, unlike those of the library, are not optimised
+    # across: that would cost every cell a third of its time, and a profile can say so only for all crates at once.
     trimmed, empty = standard_library(rustc)
     (run / "library").symlink_to(empty)
     tools = run / "bin"
@@ -301,6 +298,7 @@ def private_folder(flavour, rustc):
     script(
         tools / "cargo",
         f"""if [ "$1" = metadata ]; then ln -sfn "{trimmed}" "{run}/library"; fi
+if [ "$1" = build ]; then shift; set -- rustc "$@" -- -Clto=off; fi
 if [ "$PWD" = "{run}" ] && ! grep -q '^name = "{name}"$' Cargo.lock 2>/dev/null; then cp "{pinned}" Cargo.lock; fi
 exec "{real_tool("cargo")}" "$@"
 """,

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-import book
+import manuscript
 import sources
 
 NUMBER = re.compile(
@@ -108,7 +108,7 @@ def words_only(markdown: str) -> str:
     def formula(found: re.Match) -> str:
         return f" {found[1]} " if BARE.fullmatch(found[1]) else blank(found[0])
 
-    text = "".join(piece if prose else blank(piece) for prose, piece in book.outside_code(markdown))
+    text = "".join(piece if prose else blank(piece) for prose, piece in manuscript.outside_code(markdown))
     text = EQUATION.sub(lambda found: blank(found[0]), text)
     text = re.sub(r"\{\{\s*#(\w+)((?:\"[^\"]*\"|[^}\"])*)\}\}", directive, text)
     text = re.sub(r"\$\$.*?\$\$", lambda found: blank(found[0]), text, flags=re.S)
@@ -181,10 +181,10 @@ def problem_with_source(root: Path, number: Typed, source: str) -> str | None:
         if "::" in path:
             text = text_of_test(root, path)
         elif key:
-            text = str(book.record_value(book.Layout(root, file.parent, root, root), file.stem, key))
+            text = str(manuscript.record_value(manuscript.Layout(root, file.parent, root, root), file.stem, key))
         else:
             text = file.read_text(encoding="utf-8")
-    except book.BookError as error:
+    except manuscript.BookError as error:
         return str(error)
     return None if number.among(numbers_in(text)) else f"{source} does not hold it"
 
@@ -259,7 +259,7 @@ def equations(root: Path) -> dict[str, list[float]]:
     found = {}
     for file in sorted((root / "book" / "src").rglob("*.md")):
         for equation in EQUATION.finditer(file.read_text(encoding="utf-8")):
-            label, tests, _ = book.parse_eq(equation["args"])
+            label, tests, _ = manuscript.parse_eq(equation["args"])
             texts = [equation["tex"].replace("{,}", ""), *(text_of_test(root, test) for test in tests)]
             found[label] = [number for text in texts for number in numbers_in(text)]
     return found
@@ -271,7 +271,7 @@ def chapter_problems(root: Path) -> tuple[int, list[str]]:
     source = root / "book" / "src"
 
     def backing(text: str) -> list[float]:
-        labels = {book.parse_eq(found["args"])[0] for found in EQUATION.finditer(text)} | set(REFERENCE.findall(text))
+        labels = {manuscript.parse_eq(found["args"])[0] for found in EQUATION.finditer(text)} | set(REFERENCE.findall(text))
         studies = {root / "examples" / "study" / f"{method}.rs" for method in VALUE.findall(text)}
         texts = [text_of_test(root, test) for test in set(TEST_NAME.findall(text))]
         texts += [study.read_text(encoding="utf-8") for study in studies if study.is_file()]

@@ -29,7 +29,7 @@ NEEDS = {
     "lab": ["python", "kernel", "export"],
     "figures": ["python", "kernel", "export"],
     "book": ["python", "book", "browser"],
-    "test": ["python", "kernel", "export", "book", "browser", "latex"],
+    "test": ["python", "kernel", "export", "book", "browser", "latex", "c++"],
     "bench": ["python", "kernel", "peers"],
 }
 
@@ -181,6 +181,19 @@ def install_latex():
         say(f"THERE IS NO LATEX: figures.tex will not be compiled by the tests; install {' and '.join(LATEX)}")
 
 
+def install_cpp():
+    """For the CUDA device made of the CPU, whose tests are skipped where there is no compiler."""
+    if shutil.which("g++"):
+        return
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        say("installing a C++ compiler for the tests on a CUDA device made of the CPU")
+        quiet = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+        for step in (["update", "-qq"], ["install", "-y", "-qq", "g++"]):
+            subprocess.run(["apt-get", *step], env=quiet, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if not shutil.which("g++"):
+        say("THERE IS NO C++ COMPILER: nothing is tested on a CUDA device; install g++")
+
+
 def install_peers():
     install_python(ROOT / "benches" / "requirements.txt", "2 minutes")
 
@@ -192,6 +205,7 @@ INSTALL = {
     "book": install_book,
     "browser": install_browser,
     "latex": install_latex,
+    "c++": install_cpp,
     "peers": install_peers,
 }
 

@@ -27,6 +27,8 @@ STAGES = {
     "clippy": (["cargo", "clippy", "-q", HERE, "--all-targets", "--", "-D", "warnings"], SHARED),
     "docs": (["cargo", "doc", "-q", HERE, "--no-deps"], {**SHARED, "RUSTDOCFLAGS": "-D warnings"}),
     "library": ([*EVIDENCE, "library", "cargo", "test", "--no-fail-fast", HERE], {**SHARED, "LASTLAYER_EXPORT": ""}),
+    "cuda-on-cpu": ([*PYTEST, "tests/cuda"], {}),
+    "cuda": ([sys.executable, "scripts/cuda_test.py", "library"], {}),
     "export": (["cargo", "test", "-q", "--release", "-p", "lastlayer-export"], {}),
     "export-clippy": (["cargo", "clippy", "-q", "--release", "-p", "lastlayer-export", "--", "-D", "warnings"], {}),
     "scripts": ([*PYTEST, f"--junitxml={REPORTS['scripts']}", "tests/scripts", "tests/book"], {}),

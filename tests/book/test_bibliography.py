@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 import bibliography
-import book
+import manuscript
 
 ENTRY = "@article{kumar2021,\n  author = {Kumar, Abhishek and Narasimhan, Harikrishna and Cotter, Andrew},\n  title = {Rates},\n  journal = {A Journal},\n  year = 2021\n}\n"
 FOUR = "@book{four2019,\n  author = {A, B and C, D and E, F and G, H},\n  title = {Four},\n  publisher = {P},\n  year = 2019\n}\n"
@@ -27,12 +27,12 @@ def problems(text: str) -> str:
 def layout(tmp_path):
     (tmp_path / "book").mkdir()
     (tmp_path / "book" / "bibliography.bib").write_text(ENTRY + FOUR + TOOL)
-    return book.Layout.of(tmp_path, {"HOME": str(tmp_path)})
+    return manuscript.Layout.of(tmp_path, {"HOME": str(tmp_path)})
 
 
 def chapters(*texts):
-    listed = [book.Chapter(f"part/{i}.md", f"Chapter {i}", str(i), text, f"book/src/part/{i}.md") for i, text in enumerate(texts, 1)]
-    return [*listed, book.Chapter("works.md", "Works", "W", "{{#bibliography}}", "book/src/works.md")]
+    listed = [manuscript.Chapter(f"part/{i}.md", f"Chapter {i}", str(i), text, f"book/src/part/{i}.md") for i, text in enumerate(texts, 1)]
+    return [*listed, manuscript.Chapter("works.md", "Works", "W", "{{#bibliography}}", "book/src/works.md")]
 
 
 ALL = "{{#cite kumar2021}} {{#cite four2019}} {{#cite tool}}"
@@ -101,18 +101,18 @@ def test_all_problems_are_told_with_their_lines():
 
 
 def test_a_citation_is_author_and_year_and_leads_to_the_entry(layout):
-    text = book.expand(chapters(ALL), layout).texts["part/1.md"]
+    text = manuscript.expand(chapters(ALL), layout).texts["part/1.md"]
     assert "[Kumar, Narasimhan and Cotter (2021)](../works.md#ref-kumar2021)" in text
     assert "[A et al. (2019)](../works.md#ref-four2019)" in text and "[tool](../works.md#ref-tool)" in text
 
 
 def test_a_citation_in_parentheses_may_hold_several_works(layout):
-    text = book.expand(chapters("{{#cite (kumar2021 four2019)}} {{#cite tool}}"), layout).texts["part/1.md"]
+    text = manuscript.expand(chapters("{{#cite (kumar2021 four2019)}} {{#cite tool}}"), layout).texts["part/1.md"]
     assert text.startswith("(<a id=") and "[Kumar, Narasimhan and Cotter, 2021]" in text and "; " in text and "[A et al., 2019]" in text
 
 
 def test_entries_are_sorted_and_lead_back_to_the_first_citation_in_each_chapter(layout):
-    found = book.expand(chapters(ALL + " {{#cite tool}}", "{{#cite tool}}"), layout).texts
+    found = manuscript.expand(chapters(ALL + " {{#cite tool}}", "{{#cite tool}}"), layout).texts
     page = found["works.md"]
     assert page.index("ref-four2019") < page.index("ref-kumar2021") < page.index("ref-tool")
     assert "Cited in [Chapter 1](part/1.md#cite-tool-part-1) and [Chapter 2](part/2.md#cite-tool-part-2)." in page
@@ -122,32 +122,32 @@ def test_entries_are_sorted_and_lead_back_to_the_first_citation_in_each_chapter(
 
 def test_two_works_that_would_be_cited_alike_get_letters(layout):
     (layout.root / "book" / "bibliography.bib").write_text(ENTRY + ENTRY.replace("{kumar2021", "{kumar2021b").replace("Rates", "More"))
-    text = book.expand(chapters("{{#cite kumar2021}} {{#cite kumar2021b}}"), layout).texts["part/1.md"]
+    text = manuscript.expand(chapters("{{#cite kumar2021}} {{#cite kumar2021b}}"), layout).texts["part/1.md"]
     assert "Cotter (2021b)](../works.md#ref-kumar2021)" in text and "Cotter (2021a)](../works.md#ref-kumar2021b)" in text
 
 
 def test_a_notebook_that_links_to_an_entry_is_listed_too(layout):
     (layout.root / "notebooks").mkdir()
     (layout.root / "notebooks" / "n.ipynb").write_text('{"nbformat": 4, "cells": [], "x": "(../book/src/works.md) bibliography.md#ref-tool"}')
-    page = book.expand(chapters(ALL), layout, {"n": "A notebook"}).texts["works.md"]
+    page = manuscript.expand(chapters(ALL), layout, {"n": "A notebook"}).texts["works.md"]
     assert "[A notebook](notebooks/n.md)" in page
 
 
 def test_an_unknown_key_fails_with_file_and_line(layout):
-    with pytest.raises(book.BookError) as caught:
-        book.expand(chapters("a\n\n{{#cite nobody1900}} " + ALL), layout)
+    with pytest.raises(manuscript.BookError) as caught:
+        manuscript.expand(chapters("a\n\n{{#cite nobody1900}} " + ALL), layout)
     assert "book/src/part/1.md:3: there is no entry `nobody1900` in book/bibliography.bib" in str(caught.value)
 
 
 def test_an_entry_that_nothing_cites_fails(layout):
-    with pytest.raises(book.BookError, match="nothing cites four2019, tool"):
-        book.expand(chapters("{{#cite kumar2021}}"), layout)
+    with pytest.raises(manuscript.BookError, match="nothing cites four2019, tool"):
+        manuscript.expand(chapters("{{#cite kumar2021}}"), layout)
 
 
 def test_a_file_that_is_not_sound_fails_with_its_line(layout):
     (layout.root / "book" / "bibliography.bib").write_text("\n" + ENTRY.replace("2021\n", "21\n"))
-    with pytest.raises(book.BookError, match=r"book/bibliography\.bib:2: `kumar2021`: `21` is no year\."):
-        book.expand(chapters(ALL), layout)
+    with pytest.raises(manuscript.BookError, match=r"book/bibliography\.bib:2: `kumar2021`: `21` is no year\."):
+        manuscript.expand(chapters(ALL), layout)
 
 
 # ---- the book's own

@@ -1,6 +1,5 @@
 """What scripts/book.py promises: directives expand, and every planted mistake is caught with a sentence."""
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -8,10 +7,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-spec = importlib.util.spec_from_file_location("book", ROOT / "scripts" / "book.py")
-book = importlib.util.module_from_spec(spec)
-sys.modules["book"] = book
-spec.loader.exec_module(book)
+sys.path.insert(0, str(ROOT / "scripts"))
+import book
+import crossref
+import errata
+import manuscript
+import proofread
 
 RUST_TEST = "#[test]\nfn halves_add_up() {}\n\n// #[test]\n// fn commented_out() {}\n\n#[test]\n#[ignore]\nfn switched_off() {}\n\nfn helper() {}\n"
 
@@ -29,20 +30,20 @@ def layout(tmp_path):
     draws = {"cell_type": "code", "id": "curve", "metadata": {}, "source": 'figure.save("curve")?', "outputs": []}
     (tmp_path / "notebooks").mkdir()
     (tmp_path / "notebooks" / "draws.ipynb").write_text(json.dumps({"nbformat": 4, "cells": [draws]}))
-    return book.Layout.of(tmp_path, {"HOME": str(tmp_path)})
+    return manuscript.Layout.of(tmp_path, {"HOME": str(tmp_path)})
 
 
 def chapters(*texts):
-    return [book.Chapter(f"part/{i}.md", f"Chapter {i}", str(i), text, f"book/src/part/{i}.md") for i, text in enumerate(texts, 1)]
+    return [manuscript.Chapter(f"part/{i}.md", f"Chapter {i}", str(i), text, f"book/src/part/{i}.md") for i, text in enumerate(texts, 1)]
 
 
 def expand(layout, *texts, notebooks=None):
-    found = book.expand(chapters(*texts), layout, notebooks)
+    found = manuscript.expand(chapters(*texts), layout, notebooks)
     return [found.texts[f"part/{i}.md"] for i in range(1, len(texts) + 1)]
 
 
 def problems(layout, *texts):
-    with pytest.raises(book.BookError) as caught:
+    with pytest.raises(manuscript.BookError) as caught:
         expand(layout, *texts)
     return "\n".join(caught.value.problems)
 
@@ -110,7 +111,7 @@ def test_a_notebook_is_linked_by_its_title(layout):
 
 def test_drafts_count_so_that_numbers_stay(layout):
     summary = "# Summary\n\n[Preface](preface.md)\n\n# I\n\n- [Draft]()\n- [Real](a/real.md)\n    - [Nested](a/nested.md)\n\n# II\n\n- [Next](b.md)\n"
-    assert [(c.title, c.number) for c in book.read_summary(summary)] == [
+    assert [(c.title, c.number) for c in manuscript.read_summary(summary)] == [
         ("Preface", "P"),
         ("Real", "2"),
         ("Nested", "2.1"),
@@ -131,10 +132,10 @@ def as_kind(kind: str, title: str, parts: tuple[str, str]) -> str:
 def test_an_erratum_is_numbered_in_its_section_and_names_its_test(layout):
     text = "# E\n\n" + EQ + "\n## The rate paper\n\n" + ERRATUM + "\n" + ERRATUM.replace("rate-tie", "rate-sign").replace("Ties", "Sign")
     text += "\n## The LP paper\n\n" + ERRATUM.replace("rate-tie", "lp-sign") + "\nSee {{#ref erratum:rate-sign}}.\n"
-    found = book.expand(chapters(text), layout)
+    found = manuscript.expand(chapters(text), layout)
     page = found.texts["part/1.md"]
     assert '<section class="erratum" id="erratum-rate-tie">' in page and ">1.</a> Ties" in page and ">2.</a> Sign" in page
-    assert f"<strong>Test:</strong> <code>{book.crossref.breakable('tests/sums.rs::halves_add_up')}</code>" in page
+    assert f"<strong>Test:</strong> <code>{crossref.breakable('tests/sums.rs::halves_add_up')}</code>" in page
     assert "[entry 2 on the rate paper](#erratum-rate-sign)" in page and "**Right:** b, [(1.1)](#eq-half)." in page
     assert found.errata == {label: ["tests/sums.rs::halves_add_up"] for label in ("rate-tie", "rate-sign", "lp-sign")}
     assert page.count('class="erratum-title"><a href="#erratum-lp-sign">1.</a>') == 1
@@ -178,10 +179,10 @@ def test_errata_are_counted_by_section_and_kind(layout):
 
 def test_every_erratum_of_the_book_has_its_parts_and_a_test_that_runs():
     text = (ROOT / "book" / "src" / "errata.md").read_text(encoding="utf-8")
-    _, found, wrong = book.errata.expand(text, str)
+    _, found, wrong = errata.expand(text, str)
     assert wrong == [] and len({erratum.section for erratum in found}) == 5
-    assert {erratum.kind for erratum in found} == set(book.errata.KINDS) and "{{#errata}}" in text
-    assert [book.problem_with_test(ROOT, test) for erratum in found for test in erratum.tests if book.problem_with_test(ROOT, test)] == []
+    assert {erratum.kind for erratum in found} == set(errata.KINDS) and "{{#errata}}" in text
+    assert [manuscript.problem_with_test(ROOT, test) for erratum in found for test in erratum.tests if manuscript.problem_with_test(ROOT, test)] == []
 
 
 # ---- planted mistakes in chapters
@@ -246,7 +247,7 @@ def test_a_page_that_no_reader_would_find_fails(layout):
     (source / "SUMMARY.md").write_text("# Summary\n\n[A](a.md)\n")
     (source / "a.md").write_text("# A\n")
     (source / "stray.md").write_text("# Stray\n")
-    with pytest.raises(book.BookError, match="not in SUMMARY.md"):
+    with pytest.raises(manuscript.BookError, match="not in SUMMARY.md"):
         book.stage(layout)
 
 
@@ -322,7 +323,7 @@ def test_the_executed_copy_of_a_notebook_is_preferred(tmp_path):
 def built(tmp_path, body, head=""):
     (tmp_path / "index.html").write_text(f"<!doctype html><html class='light'><head>{head}</head><body>{body}</body></html>")
     (tmp_path / "other.html").write_text("<h1 id='here'>Other</h1>")
-    return book.check_static(tmp_path)
+    return proofread.check_static(tmp_path)
 
 
 def test_a_clean_page_passes_and_external_links_are_only_collected(tmp_path):
@@ -363,15 +364,15 @@ def test_a_remote_stylesheet_is_found_in_head_and_in_css(tmp_path):
 
 
 def test_a_missing_browser_is_a_sentence(tmp_path):
-    with pytest.raises(book.BookError, match="install Debian's package `chromium`"):
-        book.find_chromium({"PATH": str(tmp_path)})
+    with pytest.raises(manuscript.BookError, match="install Debian's package `chromium`"):
+        proofread.find_chromium({"PATH": str(tmp_path)})
 
 
 def browser():
     pytest.importorskip("playwright")
     try:
-        return book.find_chromium()
-    except book.BookError as error:
+        return proofread.find_chromium()
+    except manuscript.BookError as error:
         pytest.skip(str(error))
 
 
@@ -381,14 +382,14 @@ def test_console_errors_failed_requests_and_wide_pages_are_found_in_the_browser(
     site.mkdir()
     theme = "<script>document.documentElement.className = localStorage.getItem('mdbook-theme')</script>"
     (site / "index.html").write_text(f"<!doctype html><html><head><link rel=icon href=data:,>{theme}</head><body><main>fine</main></body></html>")
-    assert book.check_browser(site, chromium, tmp_path / "shots") == ([], 4)
+    assert proofread.check_browser(site, chromium, tmp_path / "shots") == ([], 4)
     assert sorted(f.parent.name for f in (tmp_path / "shots").rglob("*.png")) == ["dark-1280", "dark-400", "light-1280", "light-400"]
 
     bad = "<script>console.error('planted')</script><script>throw Error('thrown')</script><img src='gone.png'><img src='torn.svg'>"
     (site / "torn.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'><g>")
     bad += "<main><div id='wide' style='width:2000px'>wide</div></main>"
     (site / "index.html").write_text(f"<!doctype html><html><head><link rel=icon href=data:,></head><body>{bad}</body></html>")
-    found = "\n".join(book.check_browser(site, chromium)[0])
+    found = "\n".join(proofread.check_browser(site, chromium)[0])
     for planted in (
         "planted",
         "thrown",
@@ -404,14 +405,14 @@ def test_the_browser_loads_a_page_once_for_each_look_and_what_pages_share_once(t
     """The length of the check, counted in work: no time is measured, and no screenshot is taken unless asked for. Though
     pages follow each other in one tab, a mistake is told of its own page only."""
     chromium, served = browser(), []
-    monkeypatch.setattr(book.QuietHandler, "log_request", lambda self, *_: served.append(self.path))
+    monkeypatch.setattr(proofread.QuietHandler, "log_request", lambda self, *_: served.append(self.path))
     theme = "<script>document.documentElement.className = localStorage.getItem('mdbook-theme')</script>"
     (tmp_path / "shared.css").write_text("p { margin: 0 }")
     pages = {"a.html": "", "b.html": "<script>console.error('planted')</script>", "c.html": ""}
     for page, more in pages.items():
         head = f"<link rel=icon href=data:,><link rel=stylesheet href=shared.css>{theme}{more}"
         (tmp_path / page).write_text(f"<!doctype html><html><head>{head}</head><body><main>x</main></body></html>")
-    found, shots = book.check_browser(tmp_path, chromium)
-    looks = [(theme, width) for theme in book.THEMES for width in (book.WIDE, book.NARROW)]
+    found, shots = proofread.check_browser(tmp_path, chromium)
+    looks = [(theme, width) for theme in proofread.THEMES for width in (proofread.WIDE, proofread.NARROW)]
     assert found == [f"b.html ({theme}, {width} px): console error: planted." for theme, width in looks] and shots == 0
     assert {path: served.count(path) for path in served} == {f"/{file}": len(looks) for file in (*pages, "shared.css")}

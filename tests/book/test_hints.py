@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
-from book import read_summary  # noqa: E402
+from manuscript import read_summary  # noqa: E402
 
 SOURCE = ROOT / "book" / "src"
 NUMBERED = re.compile(r"^(\d+)\. ", re.M)

@@ -1,6 +1,5 @@
 """What scripts/slider.py and book/js/slider.js promise: a figure that moves is moved by its reader, and printed still."""
 
-import importlib.util
 import json
 import re
 import sys
@@ -10,11 +9,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-spec = importlib.util.spec_from_file_location("book", ROOT / "scripts" / "book.py")
-book = importlib.util.module_from_spec(spec)
-sys.modules["book"] = book
-spec.loader.exec_module(book)
-slider = book.slider
+sys.path.insert(0, str(ROOT / "scripts"))
+import manuscript
+import proofread
+import slider
 
 
 def animation(count=5, caption="step {}", seconds=0.1):
@@ -70,17 +68,17 @@ def layout(tmp_path):
     ]
     (tmp_path / "notebooks").mkdir()
     (tmp_path / "notebooks" / "moving.ipynb").write_text(json.dumps({"nbformat": 4, "cells": cells}))
-    return book.Layout.of(tmp_path, {"HOME": str(tmp_path)})
+    return manuscript.Layout.of(tmp_path, {"HOME": str(tmp_path)})
 
 
 def expand(layout, *texts):
-    chapters = [book.Chapter(f"part/{i}.md", f"Chapter {i}", str(i), text, f"{i}.md") for i, text in enumerate(texts, 1)]
-    found = book.expand(chapters, layout)
+    chapters = [manuscript.Chapter(f"part/{i}.md", f"Chapter {i}", str(i), text, f"{i}.md") for i, text in enumerate(texts, 1)]
+    found = manuscript.expand(chapters, layout)
     return [found.texts[chapter.path] for chapter in chapters]
 
 
 def problem(layout, text):
-    with pytest.raises(book.BookError) as caught:
+    with pytest.raises(manuscript.BookError) as caught:
         expand(layout, text)
     (sentence,) = caught.value.problems
     assert sentence.endswith(".")
@@ -221,11 +219,11 @@ def chromium():
     from playwright.sync_api import sync_playwright
 
     try:
-        program = book.find_chromium()
-    except book.BookError as error:
+        program = proofread.find_chromium()
+    except manuscript.BookError as error:
         pytest.skip(str(error))
     with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=program, args=book.CHROMIUM_ARGS, timeout=1000 * book.HANGS_AFTER)
+        browser = play.chromium.launch(executable_path=program, args=proofread.CHROMIUM_ARGS, timeout=1000 * proofread.HANGS_AFTER)
         yield browser
         browser.close()
 
@@ -238,7 +236,7 @@ def opened(layout, chromium, tmp_path):
 
     def open_page(**options):
         contexts.append(chromium.new_context(**options))
-        contexts[-1].set_default_timeout(1000 * book.HANGS_AFTER)
+        contexts[-1].set_default_timeout(1000 * proofread.HANGS_AFTER)
         page = contexts[-1].new_page()
         page.clock.install(time=0)
         page.clock.pause_at(1000)

@@ -1,6 +1,5 @@
 """Where figures and numbers of the book come from: cells with names, checks, and the gallery of it all."""
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -8,11 +7,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-spec = importlib.util.spec_from_file_location("book", ROOT / "scripts" / "book.py")
-book = importlib.util.module_from_spec(spec)
-sys.modules["book"] = book
-spec.loader.exec_module(book)
-gallery, sources = book.gallery, book.sources
+sys.path.insert(0, str(ROOT / "scripts"))
+import book
+import gallery
+import manuscript
+import sources
 
 
 def svg(width, sentence):
@@ -60,7 +59,7 @@ def layout(tmp_path):
     (tmp_path / "figures" / "curve.svg").write_text(CURVE)
     (tmp_path / "figures" / "sheet.svg").write_text(svg("720.00", "Contact sheet: $5 &amp; more."))
     write(tmp_path, CELLS)
-    return book.Layout.of(tmp_path, {"HOME": str(tmp_path)})
+    return manuscript.Layout.of(tmp_path, {"HOME": str(tmp_path)})
 
 
 def write(root, cells, name="00_draws"):
@@ -68,8 +67,8 @@ def write(root, cells, name="00_draws"):
 
 
 def expanded(layout, *texts):
-    chapters = [book.Chapter(f"part/{i}.md", f"Chapter {i}", str(i), text, f"book/src/part/{i}.md") for i, text in enumerate(texts, 1)]
-    return book.expand(chapters, layout, {"00_draws": "How to draw"})
+    chapters = [manuscript.Chapter(f"part/{i}.md", f"Chapter {i}", str(i), text, f"book/src/part/{i}.md") for i, text in enumerate(texts, 1)]
+    return manuscript.expand(chapters, layout, {"00_draws": "How to draw"})
 
 
 def expand(layout, text):
@@ -77,7 +76,7 @@ def expand(layout, text):
 
 
 def problems(layout, *texts):
-    with pytest.raises(book.BookError) as caught:
+    with pytest.raises(manuscript.BookError) as caught:
         expanded(layout, *texts)
     return "\n".join(caught.value.problems)
 
@@ -177,9 +176,9 @@ def test_a_given_number_stands_as_it_is_and_needs_a_source(layout):
 
 
 def gallery_of(layout, *more):
-    chapters = [book.Chapter(f"part/{i}.md", f"Chapter {i}", str(i), text, "") for i, text in enumerate(more, 1)]
-    chapters.append(book.Chapter("gallery.md", "Gallery", "G", "{{#gallery}}", "book/src/gallery.md"))
-    found = book.expand(chapters, layout, {"00_draws": "How to draw", "01_other": "Other"})
+    chapters = [manuscript.Chapter(f"part/{i}.md", f"Chapter {i}", str(i), text, "") for i, text in enumerate(more, 1)]
+    chapters.append(manuscript.Chapter("gallery.md", "Gallery", "G", "{{#gallery}}", "book/src/gallery.md"))
+    found = manuscript.expand(chapters, layout, {"00_draws": "How to draw", "01_other": "Other"})
     return found.texts["gallery.md"], found
 
 
@@ -213,7 +212,7 @@ def test_the_gallery_offers_the_files_that_are_there(layout):
 
 def test_a_figure_that_was_not_made_fails_in_the_gallery(layout):
     (layout.figures / "sheet.svg").unlink()
-    with pytest.raises(book.BookError, match=r"gallery\.md:1: there is no figure sheet\.svg in .*: run `make figures` first"):
+    with pytest.raises(manuscript.BookError, match=r"gallery\.md:1: there is no figure sheet\.svg in .*: run `make figures` first"):
         gallery_of(layout)
 
 
