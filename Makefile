@@ -14,17 +14,19 @@ endif
 
 SETUP := $(PYTHON3) scripts/setup.py
 IN_LAB := $(SETUP) exec
+# Jupyter gives a kernel up, and its session with it, that is not ready after a minute: on a busy machine ours may not be.
+PATIENCE := --MappingKernelManager.kernel_info_timeout=600
 # Jupyter refuses root, which is what one is in a container, unless told.
 ROOT_FLAG := $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: help lab figures notebooks nudged solutions marks experiments test book bench cuda-check clean clean-all
+.PHONY: help lab figures notebooks nudged solutions marks experiments test book bench cuda-test cuda-report cuda-check clean clean-all
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make lab          JupyterLab on the notebooks, with the kernel ready (first time 20 minutes, then seconds)"
 	@echo "make figures      figures/ for a paper: runs the notebooks that changed, packs figures, tables and references;"
 	@echo "                  NAME=tour-1 exports one figure"
-	@echo "make test         everything CI runs (about 12 minutes, 25 to 40 on a new machine)"
+	@echo "make test         everything CI runs (about 25 minutes, an hour on a new machine)"
 	@echo "make book         the book with the notebooks in it, served on this machine"
 	@echo "make bench        our times beside those of the peers; ROW=kernel runs one row, ROW=table prints what is recorded"
 	@echo "make experiments  the multi-seed studies (hours); ROW=name runs one, SHARD=i/n a part of it"
@@ -32,13 +34,15 @@ help:
 	@echo "make marks        who solved which exercise: FILES=\"handed-in/*.ipynb\"; RUN=1 runs them anew"
 	@echo "make notebooks    runs every notebook and writes its outputs back, before a commit"
 	@echo "make nudged       every notebook three times with drawn parameters moved by 1e-7: does what it says still hold? (about 15 minutes)"
+	@echo "make cuda-test    tests, notebooks and studies on a CUDA device made of the CPU (an hour, no GPU needed)"
+	@echo "make cuda-report  tests, notebooks and times of steps on your GPU, in one file to send (without a GPU, as cuda-test)"
 	@echo "make cuda-check   compiles the CUDA feature with a toolkit from PyPI (about 10 minutes, no GPU needed)"
 	@echo "make clean        removes builds and outputs; make clean-all also the tools in ~/.cache/lastlayer"
 
 lab:
 	@$(SETUP) lab
 	@echo "lastlayer: a kernel needs about 15 seconds to its first result; the browser opens now"
-	@$(IN_LAB) jupyter lab --notebook-dir=$(FOLDER) $(ROOT_FLAG) $(LAB_FLAGS)
+	@$(IN_LAB) jupyter lab --notebook-dir=$(FOLDER) $(PATIENCE) $(ROOT_FLAG) $(LAB_FLAGS)
 
 figures:
 	@$(SETUP) figures
@@ -82,6 +86,14 @@ book:
 bench:
 	@$(SETUP) bench
 	@$(IN_LAB) python benches/run.py $(ROW)
+
+cuda-test:
+	@$(SETUP) figures
+	@$(IN_LAB) python scripts/cuda_test.py
+
+cuda-report:
+	@$(SETUP) figures
+	@$(IN_LAB) python scripts/cuda_report.py
 
 cuda-check:
 	@$(PYTHON3) scripts/cuda_check.py

@@ -55,16 +55,19 @@ fn pair_search() -> Result<()> {
         .map_err(|e| Error::io(folder, "check that the folder can be written", e))?;
     let stack = PairStack::new(&data, HIDDEN, &tasks(), SEED, &Device::Cpu)?;
     write(folder, "x", &data.x)?;
-    write(folder, "a", data.a.as_ref().unwrap_or(&data.x))?;
+    write(folder, "a", data.attributes()?)?;
     for (name, var) in stack.groups().into_iter().flat_map(|group| group.vars) {
         write(folder, &name, &var)?;
     }
     let order = RefCell::new(Vec::new());
     let began = Instant::now();
-    trainer().fit(&stack, &data, |b| {
-        order.borrow_mut().extend(b.rows.iter().map(|row| *row as u32));
-        stack.step(b)
-    })?;
+    trainer().fit(
+        &mut Minimise::over(stack.groups(), |b| {
+            order.borrow_mut().extend(b.rows.iter().map(|row| *row as u32));
+            stack.step(b)
+        }),
+        &data,
+    )?;
     let seconds = began.elapsed().as_secs_f64();
     let order = order.into_inner();
     write(folder, "order", &Tensor::from_vec(order.clone(), order.len(), &Device::Cpu)?)?;
@@ -78,8 +81,8 @@ fn pair_search() -> Result<()> {
         let names = &data.names.attributes;
         let contest = Contest { loss: AdvLoss::MultiTask, ..Contest::default() };
         let plan = zoo::mlp(&[FEATURES, HIDDEN[0], HIDDEN[1]])?;
-        let net = Adversary::new(plan, &data, &[&names[a]], &[&names[b]], contest, SEED, &Device::Cpu)?;
-        trainer().fit(&net, &data, |b| net.step(b))?;
+        let mut net = Adversary::new(plan, &data, &[&names[a]], &[&names[b]], contest, SEED, &Device::Cpu)?;
+        trainer().fit(&mut net, &data)?;
     }
     let one_by_one = began.elapsed().as_secs_f64() * tasks().len() as f64 / alone.len() as f64;
     println!("value={value} seconds={seconds} one_by_one={one_by_one}");
@@ -100,13 +103,13 @@ fn step() -> Result<()> {
         let plan = zoo::mlp_on(&[3, 16, 16], &[256, 64])?;
         Adversary::new(plan, &data, &["a"], &["b"], contest, SEED, &Device::Cpu)
     };
-    let nets = [make(AdvLoss::MultiTask)?, make(AdvLoss::Reverse)?];
+    let mut nets = [make(AdvLoss::MultiTask)?, make(AdvLoss::Reverse)?];
     let trainer = Trainer::adam(1e-4).batch(128).seed(SEED).silent();
     let mut seconds = [Vec::new(), Vec::new()];
     for _ in 0..30 {
-        for (net, seconds) in nets.iter().zip(&mut seconds) {
+        for (net, seconds) in nets.iter_mut().zip(&mut seconds) {
             let began = Instant::now();
-            trainer.fit(net, &data, |b| net.step(b))?;
+            trainer.fit(net, &data)?;
             seconds.push(began.elapsed().as_secs_f64() / STEPS as f64);
         }
     }

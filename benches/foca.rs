@@ -62,22 +62,18 @@ fn step() -> Result<()> {
         ("fixed", Foca { k, ..Foca::default() }),
         ("through", Foca { k, theta: ThetaGrad::Through, ..Foca::default() }),
     ];
-    let strangers = settings.iter().map(|(_, foca)| foca.strangers(&few)).collect::<Result<Vec<_>>>()?;
+    let joint = Minimise::new(&nets[0], |b| cross_entropy(&nets[0].forward(&b.x, b.pass())?, &b.y));
+    let mut methods: Vec<(Box<dyn Method + '_>, usize, &Dataset)> =
+        vec![(Box::new(joint), BATCH + k * CLASSES, &more)];
+    for ((_, foca), net) in settings.into_iter().zip(&nets[1..]) {
+        methods.push((Box::new(FocaTraining::new(net, &few, foca)?), BATCH, &few));
+    }
     let mut seconds = vec![Vec::new(); 3];
     for _ in 0..15 {
-        let mut clock = |row: usize, work: &dyn Fn() -> Result<Run>| -> Result<()> {
+        for ((method, batch, data), seconds) in methods.iter_mut().zip(&mut seconds) {
             let began = Instant::now();
-            work()?;
-            seconds[row].push(began.elapsed().as_secs_f64() / STEPS as f64);
-            Ok(())
-        };
-        clock(0, &|| {
-            trainer(BATCH + k * CLASSES).fit(&nets[0], &more, |b| {
-                Ok(Step::new(cross_entropy(&nets[0].forward(&b.x, b.pass())?, &b.y)?))
-            })
-        })?;
-        for (i, strangers) in strangers.iter().enumerate() {
-            clock(i + 1, &|| trainer(BATCH).fit(&nets[i + 1], &few, |b| strangers.step(&nets[i + 1], b)))?;
+            trainer(*batch).fit(&mut **method, data)?;
+            seconds.push(began.elapsed().as_secs_f64() / STEPS as f64);
         }
     }
     for (name, seconds) in ["joint", "fixed", "through"].iter().zip(seconds) {

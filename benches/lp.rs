@@ -5,7 +5,7 @@
 //! `auc-loss`: 100 000 + 100 000 scores in f64, the closed form, forward and backward.
 //! `dense`: a random program of 60 variables and 240 rows, optimum and gradients.
 
-use lastlayer::lp::{AucLoss, Lp, LpInputs, LpLayer, Matrix, NewtonLp, auc_loss, envelope};
+use lastlayer::lp::{AucLoss, Lp, LpInputs, LpLayer, Matrix, NewtonLp, Solver, auc_loss, envelope};
 use lastlayer::prelude::*;
 use std::time::Instant;
 
@@ -54,7 +54,7 @@ fn auc(structured: bool) -> Result<()> {
     report(if structured { 101 } else { 5 }, || {
         let distances = f.unsqueeze(1)?.broadcast_sub(&g.unsqueeze(0)?)?.flatten_all()?;
         let b = Tensor::cat(&[(distances - 0.1)?, Tensor::zeros(SIDE * SIDE, DType::F64, &device)?], 0)?;
-        let out = layer.forward(&lp, &LpInputs { b: Some(b), ..Default::default() })?;
+        let out = layer.forward(&lp, &LpInputs::b(&b))?;
         // Through the solution, not the optimum: every pair's z carries a gradient.
         let loss = out.z.mean_all()?;
         let gradient = loss.backward()?;

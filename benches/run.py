@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 import kernel  # noqa: E402
 import notebook  # noqa: E402
+import provenance  # noqa: E402
 import setup  # noqa: E402
 
 PEERS = ROOT / "benches" / "requirements.txt"
@@ -405,20 +406,10 @@ def versions():
     return found
 
 
-def git(*words):
-    return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True).stdout.strip()
-
-
-def revision():
-    """As the library tells it: dirty if anything but records was changed."""
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)data/records")
-    return (git("rev-parse", "--short=12", "HEAD") + ("-dirty" if changed else "")) or None
-
-
 def save(row, results, config, seconds):
     """The shape of the library's own records. Nothing is recorded from a tree with changes that are not committed."""
-    if (revision() or "").endswith("-dirty") and not os.environ.get("LASTLAYER_DIRTY"):
-        print(f"bench-{row} is not recorded: the tree has changes; commit them, or set LASTLAYER_DIRTY=1 for a try")
+    if problem := provenance.unrecordable():
+        print(f"bench-{row} is not recorded: {problem}")
         return
     record = {
         "name": f"bench-{row}",
@@ -428,7 +419,7 @@ def save(row, results, config, seconds):
         "seconds": seconds,
         "provenance": {
             "versions": versions(),
-            "revision": revision(),
+            "revision": provenance.revision(),
             "device": "cpu",
             "threads": os.cpu_count(),
             "platform": machine()["platform"],

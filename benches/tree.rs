@@ -68,13 +68,13 @@ fn tree_epoch() -> Result<()> {
     let run = |agreement: Agreement, epochs: usize| -> Result<f64> {
         let plan = zoo::mlp_on(&[3, 16, 16], &[128, 64])?;
         let net = code_net(plan, Quantiser::default(), 64, train.k(), seed, &device)?;
-        let both = Intersection::new(&net, &train, agreement)?;
+        let mut both = Intersection::new(&net, &train, agreement)?;
         // The first epochs have codes that nobody has trained yet.
         let warm = trainer.clone().epochs(epochs);
-        warm.fit(&both, &train, |b| both.step(b))?;
+        warm.fit(&mut both, &train)?;
         let began = Instant::now();
         let timed = trainer.clone().epochs(3);
-        timed.fit(&both, &train, |b| both.step(b))?;
+        timed.fit(&mut both, &train)?;
         Ok(began.elapsed().as_secs_f64() / 3.0)
     };
     let plain = Agreement { tree: 0.0, ..Agreement::default() };

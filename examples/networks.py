@@ -13,6 +13,9 @@ import numpy as np
 import torch
 from torch import nn
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
+import provenance  # noqa: E402
+
 TASKS = {"cheeks": 2, "smile": 2, "species": 12}
 EPOCHS, BATCH, RATE = 14, 64, 1e-2
 FOLDER = Path("target/networks")
@@ -82,7 +85,7 @@ def main():
         "seconds": time.time() - began,
         "provenance": {
             "versions": {"torch": torch.__version__, "numpy": np.__version__},
-            "revision": None,
+            "revision": provenance.revision(),
             "device": "cpu",
             "threads": 2,
             "platform": f"{sys.platform}",

@@ -11,7 +11,7 @@
 //! ```
 
 use crate::error::{Error, Result, ensure_shape};
-use crate::numbers::Numbers;
+use crate::numbers::AsF64;
 
 /// At most this many entries are printed; the comparison always covers all.
 const SHOWN: usize = 8;
@@ -33,7 +33,7 @@ const SHOWN: usize = 8;
 /// assert!(check("w", &w, [2, 4], 1e-6).is_err()); // two numbers cannot be compared with three
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub fn check(name: &str, mine: impl Numbers, truth: impl Numbers, tolerance: f64) -> Result<()> {
+pub fn check(name: &str, mine: impl AsF64, truth: impl AsF64, tolerance: f64) -> Result<()> {
     println!("{}", check_line(name, &mine.numbers()?, &truth.numbers()?, tolerance)?);
     Ok(())
 }

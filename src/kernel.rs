@@ -2,7 +2,8 @@
 //!
 //! evcxr compiles each cell to a shared object of its own. Were candle linked into each of them, its counter of tensor
 //! ids would restart in every cell, ids would repeat, and `backward` would return wrong gradients without an error
-//! (book: ground/autograd.md). Built as a dylib the crate is loaded once; [`kernel_check`] verifies that it was.
+//! (book: ground/autograd.md). So the kernel links `tools/facade`, this crate as one shared library, which is loaded
+//! once; [`kernel_check`] verifies that it was.
 //!
 //! ```
 //! use lastlayer::prelude::*;
@@ -12,7 +13,6 @@
 //! # Ok::<(), lastlayer::error::Error>(())
 //! ```
 
-use std::ffi::CStr;
 use std::path::Path;
 
 use candle_core::{Device, DeviceLocation};
@@ -113,21 +113,16 @@ impl Evidence {
         }
         let wrong =
             |problem: String, remedy: &str| Err(Error::Kernel { problem, remedy: remedy.to_string() });
-        if !file_name(&self.own_image).starts_with("liblastlayer") {
+        if !is_ours(&self.own_image) {
             return wrong(
                 format!(
                     "every cell has its own copy of lastlayer and candle (this one is in {}): gradients would be wrong",
                     file_name(&self.own_image)
                 ),
-                "Keep `crate-type = [\"rlib\", \"dylib\"]` in lastlayer's Cargo.toml, then restart the kernel.",
+                "Remove every `:dep lastlayer` and start the kernel by `make lab`, which links lastlayer's tools/facade.",
             );
         }
-        let copies: Vec<&str> = self
-            .images
-            .iter()
-            .filter(|p| file_name(p).starts_with("liblastlayer"))
-            .map(|p| p.as_str())
-            .collect();
+        let copies: Vec<&str> = self.images.iter().map(String::as_str).filter(|p| is_ours(p)).collect();
         if copies.len() > 1 {
             return wrong(
                 format!(
@@ -167,12 +162,18 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
+/// Whether this is the facade through which all cells of a kernel see the library.
+fn is_ours(path: &str) -> bool {
+    file_name(path).starts_with("liblastlayer")
+}
+
 fn is_shared_object(path: &str) -> bool {
     let name = file_name(path);
     name.ends_with(".so") || name.contains(".so.")
 }
 
-/// Path of the file this code was loaded from; empty if the system cannot say.
+/// Path of the file this code was loaded from; empty if the system cannot say, which is no proof of a single copy.
+#[cfg(unix)]
 fn own_image() -> String {
     static MARK: u8 = 0;
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
@@ -183,8 +184,18 @@ fn own_image() -> String {
             return String::new();
         }
         let name = info.assume_init().dli_fname;
-        if name.is_null() { String::new() } else { CStr::from_ptr(name).to_string_lossy().into_owned() }
+        if name.is_null() {
+            String::new()
+        } else {
+            std::ffi::CStr::from_ptr(name).to_string_lossy().into_owned()
+        }
     }
+}
+
+/// Our kernel runs on Unix; another would have to be refused.
+#[cfg(not(unix))]
+fn own_image() -> String {
+    String::new()
 }
 
 /// The set-up of a notebook, checked; displays as one table.
@@ -209,7 +220,7 @@ pub struct Setup {
 impl Setup {
     /// Device, threads, versions and seed.
     pub fn table(&self) -> Table {
-        let text = |name: &str, value: &str| (name.to_string(), Cell::from(value));
+        let text = |name, value: &str| (name, Cell::from(value));
         let kernel = self
             .kernel
             .as_ref()

@@ -14,9 +14,9 @@
 //! | [`numbers`] | tensors, arrays, vectors and slices, all read as f64 |
 //! | [`linalg`] | small dense solves in f64 |
 //! | [`distribution`] | distribution functions and their inverses |
-//! | [`data`] | [`Dataset`](data::Dataset), Critters with known ceilings, toy sets, loaders |
+//! | [`data`] | [`Dataset`](data::Dataset), Critters with known Bayes limits, toy sets, loaders |
 //! | [`ops`] | CPU operations where candle's are slow or wrong |
-//! | [`model`] | [`SplitNet`](model::SplitNet): backbone, line, head; the usual networks |
+//! | [`model`] | [`Split`](model::Split): backbone, line, head, of your own or by a plan; the usual networks |
 //! | [`loss`] | losses that are finite at any score |
 //! | [`probe`] | linear heads on fixed features, in closed form or by Newton, differentiated |
 //! | [`rate`] | rates as constraints: thresholds as implicit functions, games, decoupled training |
@@ -41,7 +41,7 @@
 //! let (train, test) = arcs(400, 0.1, seed, &device)?.split(0.5, seed)?;
 //! let net = SplitNet::new(zoo::mlp(&[2, 16])?, 1, seed, &device)?;
 //! let trainer = Trainer::adam(0.05).epochs(20).batch(50).seed(seed).silent();
-//! trainer.fit(&net, &train, |b| Ok(Step::new(bce_logits(&net.forward(&b.x, b.pass())?, &b.y)?)))?;
+//! trainer.fit(&mut Minimise::new(&net, |b| bce_logits(&net.forward(&b.x, b.pass())?, &b.y)), &train)?;
 //! let auc = Scores::new(net.scores_of(&test)?, &test.y)?.auc_interval(0.95)?;
 //! assert!(auc.value > 0.9, "{auc}");
 //! # Ok::<(), lastlayer::error::Error>(())
@@ -65,6 +65,7 @@ pub mod metrics;
 pub mod model;
 pub mod numbers;
 pub mod ops;
+mod order;
 pub mod probe;
 pub mod progress;
 pub mod rate;
@@ -104,9 +105,9 @@ pub mod prelude {
     pub use crate::error::{Error, Result};
     pub use crate::figure::*;
     pub use crate::foca::{
-        self, Baseline, ClassRows, Features, Fisher, Fitted, Foca, Lda, LinearHead, PartialHeads, Spread,
-        Strangers, ThetaGrad, TwoClass, WeakFit, closest_pair, extractor, fisher_length, partial_heads,
-        prediction_distance, printed_length,
+        self, Baseline, ClassRows, Features, Fisher, Fitted, Foca, FocaTraining, Lda, LinearHead,
+        PartialHeads, Spread, ThetaGrad, TwoClass, WeakFit, closest_pair, extractor, fisher_length,
+        partial_heads, prediction_distance, printed_length,
     };
     pub use crate::intersection::{
         self, Agreement, Binarise, Grid, Intersection, Null, Quantiser, Range, RangeGradient, Readout,
@@ -116,28 +117,30 @@ pub mod prelude {
     pub use crate::loss::{bce_logits, bce_logits_each, cross_entropy, one_hot, soft_cross_entropy, squared};
     pub use crate::lp::{
         self, AucLoss, FLink, Lp, LpInputs, LpLayer, LpOutput, Matrix, NewtonLp, PenaltyNewton, Ppd,
-        PpdParams, Published, SmoothNewton, auc_loss, auc_mu_loss, auc_one_vs_all_loss, f_loss,
+        PpdParams, Published, SmoothNewton, Solver, auc_loss, auc_mu_loss, auc_one_vs_all_loss, f_loss,
         pairwise_logistic,
     };
     pub use crate::metrics::{
         self, Bins, Calibration, ClassScores, Comparison, Confusion, Estimate, Factorial, Scores, delong,
         factorial, mcnemar, mean_interval, paired, rate_interval, wilson_interval,
     };
-    pub use crate::model::{Decision, Init, Layer, Net, Pass, Plan, Predictor, SplitNet, zoo};
+    pub use crate::model::{
+        Decision, Init, Layer, Net, Network, Pass, Plan, Predictor, Split, SplitNet, split, zoo,
+    };
     pub use crate::ndarray::{self, Array1, Array2};
-    pub use crate::numbers::Numbers;
+    pub use crate::numbers::AsF64;
     pub use crate::ops;
     pub use crate::progress::Progress;
     pub use crate::rate::{
-        self, Labels, Method, Penalty, Rate, RateProblem, RateTraining, Regret, Surrogate, ThresholdPolicy,
+        self, Labels, Penalty, Rate, RateProblem, RateTraining, Regret, Rule, Surrogate, ThresholdPolicy,
         hard_threshold, smooth_threshold,
     };
     pub use crate::record::Record;
     pub use crate::seed::Seed;
     pub use crate::table::{Cell, Table};
     pub use crate::train::{
-        Batch, Decay, Group, History, Job, Optimiser, Parameters, Run, Schedule, Step, Stopped, Sweep,
-        SweepRun, Trainable, Trainer,
+        Batch, Decay, Group, History, Job, Method, Minimise, Optimiser, Run, Schedule, State, Step, Stopped,
+        Sweep, SweepRun, Trainer,
     };
     pub use crate::tree::{Cart, Codes, Criterion, Examples, SoftReading, SoftTree, Tree, TreeNames};
 }

@@ -13,6 +13,7 @@
 use candle_core::{D, DType, Tensor};
 
 use crate::error::{Error, Result, ensure_shape};
+use crate::numbers::{or_nan, to_tensor};
 use crate::ops::known;
 
 /// Logistic loss of every score, in the shape of the scores.
@@ -37,7 +38,7 @@ use crate::ops::known;
 /// ```
 pub fn bce_logits_each(s: &Tensor, y: &Tensor) -> Result<Tensor> {
     ensure_shape("labels of a logistic loss", s.dims(), y.dims())?;
-    let y = y.to_dtype(s.dtype())?;
+    let y = as_type(y, s.dtype())?;
     let tail = (s.abs()?.neg()?.exp()? + 1.0)?.log()?;
     Ok(((s.relu()? - s.mul(&y)?)? + tail)?)
 }
@@ -62,8 +63,9 @@ pub fn bce_logits(s: &Tensor, y: &Tensor) -> Result<Tensor> {
 /// ```text
 /// ln Σ_c e^{s_c} − s_y
 /// ```
-/// Shapes: `s` (n, k), `y` (n) of an integer dtype → scalar. Fails: `Shape`, or `Config` for labels that are no integers.
-/// A label of k or more is an error of candle. Checked by `tests/loss.rs`.
+/// Shapes: `s` (n, k), `y` (n) of an integer dtype → scalar. Fails: `Shape`, or `Config` for labels that are no integers or,
+/// on the CPU, no classes; on a device a label that is no class makes the loss NaN, for nothing is asked there. Checked by
+/// `tests/loss.rs`.
 ///
 /// ```
 /// use lastlayer::prelude::*;
@@ -74,11 +76,12 @@ pub fn bce_logits(s: &Tensor, y: &Tensor) -> Result<Tensor> {
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
 pub fn cross_entropy(s: &Tensor, y: &Tensor) -> Result<Tensor> {
-    let (n, _) = rows_of_scores(s)?;
+    let (n, k) = rows_of_scores(s)?;
     ensure_shape("labels of a cross entropy", &[n][..], y.dims())?;
     let y = whole(y, "integers; soft_cross_entropy takes probabilities")?;
+    let (y, known) = within(y, k, "largest label of a cross entropy")?;
     let chosen = log_softmax(s)?.gather(&y.unsqueeze(1)?, 1)?;
-    Ok(chosen.mean_all()?.neg()?)
+    Ok(only(chosen, known)?.mean_all()?.neg()?)
 }
 
 /// Mean cross entropy of the softmax of the scores against probabilities.
@@ -98,14 +101,14 @@ pub fn cross_entropy(s: &Tensor, y: &Tensor) -> Result<Tensor> {
 pub fn soft_cross_entropy(s: &Tensor, p: &Tensor) -> Result<Tensor> {
     rows_of_scores(s)?;
     ensure_shape("probabilities of a cross entropy", s.dims(), p.dims())?;
-    let products = log_softmax(s)?.mul(&p.to_dtype(s.dtype())?)?;
+    let products = log_softmax(s)?.mul(&as_type(p, s.dtype())?)?;
     Ok(products.sum(D::Minus1)?.mean_all()?.neg()?)
 }
 
 /// One in the column of each label, zero elsewhere, on the labels' device.
 ///
-/// Shapes: `y` (n) of an integer dtype → (n, classes). Host: the largest label. Fails: `Shape`, or `Config` for labels
-/// that are no integers or no classes. Checked by `tests/loss.rs`.
+/// Shapes: `y` (n) of an integer dtype → (n, classes). Fails: `Shape`, or `Config` for labels that are no integers or, on the
+/// CPU, no classes; on a device the row of a label that is no class is NaN. Checked by `tests/loss.rs`.
 ///
 /// ```
 /// use lastlayer::prelude::*;
@@ -118,12 +121,12 @@ pub fn soft_cross_entropy(s: &Tensor, p: &Tensor) -> Result<Tensor> {
 pub fn one_hot(y: &Tensor, classes: usize, dtype: DType) -> Result<Tensor> {
     ensure_shape("labels of one_hot", &[y.elem_count()][..], y.dims())?;
     let y = whole(y, "integers")?;
-    if let Some(largest) = largest(&y)?.filter(|largest| *largest as usize >= classes) {
-        let allowed = format!("0 to {}, one for each of {classes} columns", classes.saturating_sub(1));
-        return Err(Error::config("largest label of one_hot", largest, allowed));
+    if y.elem_count() == 0 {
+        return Ok(Tensor::zeros((0, classes), dtype, y.device())?);
     }
+    let (y, known) = within(y, classes, "largest label of one_hot")?;
     let columns = Tensor::arange(0u32, classes as u32, y.device())?;
-    Ok(y.unsqueeze(1)?.broadcast_eq(&columns.unsqueeze(0)?)?.to_dtype(dtype)?)
+    only(y.unsqueeze(1)?.broadcast_eq(&columns.unsqueeze(0)?)?.to_dtype(dtype)?, known)
 }
 
 /// Labels as u32; what is negative becomes larger than any class.
@@ -131,12 +134,37 @@ fn whole(y: &Tensor, allowed: &str) -> Result<Tensor> {
     if y.dtype().is_float() {
         return Err(Error::config("dtype of labels", format!("{:?}", y.dtype()), allowed));
     }
-    Ok(y.to_dtype(DType::U32)?)
+    as_type(y, DType::U32)
 }
 
-/// The largest label, if there is any. Host: one number.
-fn largest(y: &Tensor) -> Result<Option<u32>> {
-    Ok(if y.elem_count() == 0 { None } else { Some(y.max_all()?.to_scalar()?) })
+/// Numbers in another type; an empty tensor is made anew, which a device does not convert.
+fn as_type(y: &Tensor, dtype: DType) -> Result<Tensor> {
+    Ok(if y.elem_count() == 0 { Tensor::zeros(y.shape(), dtype, y.device())? } else { y.to_dtype(dtype)? })
+}
+
+/// Labels that are all classes: on the CPU others fail; on a device, where to ask would be to wait, they become the last
+/// class, for an index out of range stops a device for good, and the second (n) says which were classes. Host: on the CPU.
+fn within(y: Tensor, classes: usize, what: &str) -> Result<(Tensor, Option<Tensor>)> {
+    let (n, last) = (y.elem_count(), classes.saturating_sub(1) as u32);
+    if n > 0 && !y.device().is_cpu() {
+        let known = y.le(last)?;
+        return Ok((known.where_cond(&y, &Tensor::full(last, n, y.device())?)?, Some(known)));
+    }
+    let largest = if n == 0 { None } else { Some(y.max_all()?.to_scalar::<u32>()?) };
+    match largest.filter(|largest| *largest as usize >= classes) {
+        None => Ok((y, None)),
+        Some(largest) => {
+            let allowed = format!("0 to {last}, one for each of {classes} columns");
+            Err(Error::config(what, largest, allowed))
+        }
+    }
+}
+
+/// Rows (n, ·) as they are, but NaN where they are of no known label.
+fn only(rows: Tensor, known: Option<Tensor>) -> Result<Tensor> {
+    let Some(known) = known else { return Ok(rows) };
+    let known = known.to_dtype(rows.dtype())?.unsqueeze(1)?;
+    Ok(rows.broadcast_mul(&or_nan(&known)?)?)
 }
 
 /// Mean squared difference.
@@ -151,7 +179,7 @@ fn largest(y: &Tensor) -> Result<Option<u32>> {
 /// ```
 pub fn squared(s: &Tensor, y: &Tensor) -> Result<Tensor> {
     ensure_shape("targets of a squared loss", s.dims(), y.dims())?;
-    Ok(s.sub(&y.to_dtype(s.dtype())?)?.sqr()?.mean_all()?)
+    Ok(s.sub(&as_type(y, s.dtype())?)?.sqr()?.mean_all()?)
 }
 
 /// Logarithm of the softmax over the last dimension.
@@ -167,6 +195,9 @@ pub fn squared(s: &Tensor, y: &Tensor) -> Result<Tensor> {
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
 pub fn log_softmax(s: &Tensor) -> Result<Tensor> {
+    if s.elem_count() == 0 {
+        return Ok(s.clone()); // of which a device finds no largest
+    }
     let shifted = s.broadcast_sub(&s.max_keepdim(D::Minus1)?.detach())?;
     let sum = shifted.exp()?.sum_keepdim(D::Minus1)?.log()?;
     Ok(shifted.broadcast_sub(&sum)?)
@@ -188,6 +219,11 @@ fn rows_of_scores(s: &Tensor) -> Result<(usize, usize)> {
 /// Shapes: `s` any, `gradient` one number per entry in row-major order → scalar, on the device of `s`.
 pub(crate) fn with_gradient(s: &Tensor, gradient: &[f64], value: f64) -> Result<Tensor> {
     ensure_shape("gradient of a loss", s.elem_count(), gradient.len())?;
-    let gradient = Tensor::from_slice(gradient, s.dims(), s.device())?.to_dtype(s.dtype())?;
-    known(s, vec![value], (), move |outer| Ok(gradient.broadcast_mul(outer)?))
+    with_gradient_of(s, to_tensor(gradient.to_vec(), s.dims(), s.dtype(), s.device())?, value)
+}
+
+/// A loss with this value, whose gradient in `s` lies where `s` does, in its shape and type.
+pub(crate) fn with_gradient_of(s: &Tensor, gradient: Tensor, value: f64) -> Result<Tensor> {
+    let value = to_tensor(vec![value], (), s.dtype(), s.device())?;
+    known(s, value, move |outer| Ok(gradient.broadcast_mul(outer)?))
 }

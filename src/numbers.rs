@@ -4,7 +4,7 @@
 //! ```
 //! use lastlayer::prelude::*;
 //! // One function for whatever holds numbers.
-//! fn total(values: impl Numbers) -> Result<f64> {
+//! fn total(values: impl AsF64) -> Result<f64> {
 //!     Ok(values.numbers()?.iter().sum())
 //! }
 //! assert_eq!(total([1, 2, 3])?, 6.0);
@@ -15,15 +15,46 @@
 
 use std::borrow::Cow;
 
-use candle_core::{DType, Tensor, Var};
+use candle_core::{DType, Device, Shape, Tensor, Var};
 use ndarray::{ArrayBase, Data, Dimension};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Whether every number of a tensor is finite. Host: one number; the rest stays on the device.
 pub(crate) fn all_finite(x: &Tensor) -> Result<bool> {
     // 0 · x is zero for every finite number and NaN for all others, so one sum tells.
     Ok((x * 0.0)?.sum_all()?.to_dtype(DType::F64)?.to_scalar::<f64>()? == 0.0)
+}
+
+/// 1 where `holds` is 1, and NaN where it is 0: a factor for what an error would refuse, if anybody could ask the device.
+pub(crate) fn or_nan(holds: &Tensor) -> Result<Tensor> {
+    Ok(holds.div(holds)?)
+}
+
+/// Labels of two classes, or attributes: numbers of which every one is 0 or 1. Host: all of them.
+///
+/// Fails: `Data` for any other number.
+pub(crate) fn zeros_and_ones<'a>(what: &str, values: &'a impl AsF64) -> Result<Cow<'a, [f64]>> {
+    let values = values.numbers()?;
+    let good = |v: &f64| (*v == 0.0) | (*v == 1.0);
+    // Two passes: the common one, without early exit, runs at the speed of memory.
+    if !values.iter().fold(true, |all, v| all & good(v)) {
+        let at = values.iter().position(|v| !good(v)).unwrap_or(0);
+        let remedy = "only 0 and 1 can be counted; write -1/+1 or class numbers as 0 and 1 first";
+        return Err(Error::data(what, format!("entry {at} is {}; {remedy}", values[at])));
+    }
+    Ok(values)
+}
+
+/// Numbers of the host as a tensor. Host: they change their type before they move, which is half of the bytes for f32, and
+/// no kernel has to be launched, which fails for a tensor without numbers.
+pub(crate) fn to_tensor(
+    values: Vec<f64>,
+    shape: impl Into<Shape>,
+    dtype: DType,
+    device: &Device,
+) -> Result<Tensor> {
+    Ok(Tensor::from_vec(values, shape.into(), &Device::Cpu)?.to_dtype(dtype)?.to_device(device)?)
 }
 
 /// Anything that can be read as a list of f64, with the shape it came in.
@@ -39,12 +70,17 @@ pub(crate) fn all_finite(x: &Tensor) -> Result<bool> {
 /// assert_eq!(*[true, false].numbers()?, [1.0, 0.0]);
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub trait Numbers {
+pub trait AsF64 {
     /// All entries in row-major order, on the host; what is such a list already is lent, not copied.
     fn numbers(&self) -> Result<Cow<'_, [f64]>>;
 
     /// The length of each dimension; empty for a single number.
     fn sizes(&self) -> Vec<usize>;
+
+    /// The tensor that holds them, if they are not on the host: what can work where they are asks here before it reads.
+    fn on_device(&self) -> Option<&Tensor> {
+        None
+    }
 }
 
 /// A single value that reads as f64.
@@ -74,7 +110,7 @@ impl Number for f64 {
     }
 }
 
-impl Numbers for f64 {
+impl AsF64 for f64 {
     fn numbers(&self) -> Result<Cow<'_, [f64]>> {
         Ok(Cow::Borrowed(std::slice::from_ref(self)))
     }
@@ -84,7 +120,7 @@ impl Numbers for f64 {
     }
 }
 
-/// Makes a type a [`Number`] and, since `Numbers for T: Number` would overlap with references, [`Numbers`] too.
+/// Makes a type a [`Number`] and, since `AsF64 for T: Number` would overlap with references, [`AsF64`] too.
 macro_rules! number {
     ($($kind:ty: $read:expr),*) => {
         $(impl Number for $kind {
@@ -93,7 +129,7 @@ macro_rules! number {
             }
         }
 
-        impl Numbers for $kind {
+        impl AsF64 for $kind {
             fn numbers(&self) -> Result<Cow<'_, [f64]>> {
                 Ok(Cow::Owned(vec![self.number()]))
             }
@@ -116,7 +152,7 @@ number!(
     bool: |v| f64::from(u8::from(v))
 );
 
-impl<T: Number> Numbers for [T] {
+impl<T: Number> AsF64 for [T] {
     fn numbers(&self) -> Result<Cow<'_, [f64]>> {
         Ok(T::list(self))
     }
@@ -126,7 +162,7 @@ impl<T: Number> Numbers for [T] {
     }
 }
 
-impl<T: Number, const N: usize> Numbers for [T; N] {
+impl<T: Number, const N: usize> AsF64 for [T; N] {
     fn numbers(&self) -> Result<Cow<'_, [f64]>> {
         self.as_slice().numbers()
     }
@@ -136,7 +172,7 @@ impl<T: Number, const N: usize> Numbers for [T; N] {
     }
 }
 
-impl<T: Number> Numbers for Vec<T> {
+impl<T: Number> AsF64 for Vec<T> {
     fn numbers(&self) -> Result<Cow<'_, [f64]>> {
         self.as_slice().numbers()
     }
@@ -146,7 +182,7 @@ impl<T: Number> Numbers for Vec<T> {
     }
 }
 
-impl<T: Number, S: Data<Elem = T>, D: Dimension> Numbers for ArrayBase<S, D> {
+impl<T: Number, S: Data<Elem = T>, D: Dimension> AsF64 for ArrayBase<S, D> {
     fn numbers(&self) -> Result<Cow<'_, [f64]>> {
         // `iter` walks in logical order whatever the memory layout.
         Ok(self.as_slice().map_or_else(|| self.iter().map(|v| v.number()).collect(), T::list))
@@ -157,17 +193,30 @@ impl<T: Number, S: Data<Elem = T>, D: Dimension> Numbers for ArrayBase<S, D> {
     }
 }
 
-impl Numbers for Tensor {
+impl AsF64 for Tensor {
+    /// From a device they come in their own type, which is half of the bytes for f32, and become f64 here.
     fn numbers(&self) -> Result<Cow<'_, [f64]>> {
-        Ok(Cow::Owned(self.flatten_all()?.to_dtype(DType::F64)?.to_vec1()?))
+        if self.elem_count() == 0 {
+            return Ok(Cow::Owned(Vec::new())); // a device converts none
+        }
+        let mut flat = self.flatten_all()?;
+        if !flat.device().is_cpu() {
+            // Without the rest of what it is a part of, which would come along.
+            flat = flat.detach().force_contiguous()?.to_device(&Device::Cpu)?;
+        }
+        Ok(Cow::Owned(flat.to_dtype(DType::F64)?.to_vec1()?))
     }
 
     fn sizes(&self) -> Vec<usize> {
         Tensor::dims(self).to_vec()
     }
+
+    fn on_device(&self) -> Option<&Tensor> {
+        (!self.device().is_cpu()).then_some(self)
+    }
 }
 
-impl Numbers for Var {
+impl AsF64 for Var {
     fn numbers(&self) -> Result<Cow<'_, [f64]>> {
         self.as_tensor().numbers()
     }
@@ -175,14 +224,22 @@ impl Numbers for Var {
     fn sizes(&self) -> Vec<usize> {
         self.as_tensor().sizes()
     }
+
+    fn on_device(&self) -> Option<&Tensor> {
+        self.as_tensor().on_device()
+    }
 }
 
-impl<T: Numbers + ?Sized> Numbers for &T {
+impl<T: AsF64 + ?Sized> AsF64 for &T {
     fn numbers(&self) -> Result<Cow<'_, [f64]>> {
         (**self).numbers()
     }
 
     fn sizes(&self) -> Vec<usize> {
         (**self).sizes()
+    }
+
+    fn on_device(&self) -> Option<&Tensor> {
+        (**self).on_device()
     }
 }

@@ -88,7 +88,7 @@ impl Progress {
         Progress::with(what, total, Show::detect())
     }
 
-    /// The same, shown as you say.
+    /// Progress that is shown as you say. Fails: `Config` if `total` is zero.
     pub fn with(what: &str, total: usize, show: Show) -> Result<Progress> {
         if total == 0 {
             return Err(Error::config(format!("steps of {what:?}"), total, "at least 1"));

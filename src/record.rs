@@ -34,7 +34,7 @@ use crate::table::{Cell, Table};
 pub struct Provenance {
     /// Version of each crate that can change a number, ours first.
     pub versions: Map<String, Value>,
-    /// Revision of the checkout, with `-dirty` if anything but its records was changed; absent outside a checkout.
+    /// Revision of the checkout, with `-dirty` if anything but its records was changed or added; absent outside a checkout.
     pub revision: Option<String>,
     /// Device the run used, as the caller names it.
     pub device: String,
@@ -71,8 +71,7 @@ fn revision() -> Option<String> {
     };
     let head = git(&["rev-parse", "--short=12", "HEAD"]).filter(|text| !text.is_empty())?;
     // A record that one study wrote does not make the next one's sources other than they were.
-    let changed =
-        git(&["status", "--porcelain", "--untracked-files=no", "--", ".", ":(exclude)data/records"])?;
+    let changed = git(&["status", "--porcelain", "--", ".", ":(exclude)data/records"])?;
     Some(if changed.is_empty() { head } else { head + "-dirty" })
 }
 

@@ -16,6 +16,7 @@ use candle_core::{DType, Device, Shape, Tensor};
 
 use crate::distribution::normal_quantile_inside;
 use crate::error::{Error, Result};
+use crate::numbers::to_tensor;
 
 /// Step of the counter: the odd integer nearest to 2^64 divided by the golden ratio.
 const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -166,7 +167,7 @@ impl Seed {
         let mut values: Vec<f64> = Vec::new();
         values.try_reserve_exact(n).map_err(|_| too_large())?;
         values.extend((0..n as u64).map(f));
-        Ok(Tensor::from_vec(values, shape, device)?.to_dtype(dtype)?)
+        to_tensor(values, shape, dtype, device)
     }
 
     /// Shows the seed as a table would print it.

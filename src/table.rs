@@ -3,7 +3,7 @@
 //! ```
 //! use lastlayer::prelude::*;
 //! let table = Table::new(&["method", "AUC"])
-//!     .row(vec![Cell::from("ours"), Cell::from((0.9312, 0.0041))])?
+//!     .row(("ours", (0.9312, 0.0041)))?
 //!     .caption("Mean over ten seeds and its 95 % interval.");
 //! assert!(table.markdown().contains("| ours | 0.9312 ± 0.0041 |"));
 //! assert!(table.csv().starts_with("method,AUC,AUC half-width\n"));
@@ -254,6 +254,47 @@ pub(crate) fn html_escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
+/// What makes a row of a table: a tuple of whatever each becomes a [`Cell`], or a list of one type.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let table = Table::new(&["name", "share", "samples"]).row(("all", 1.0, 3))?.row(["one", "two", "three"])?;
+/// assert_eq!(table.rows()[0], [Cell::from("all"), Cell::Number(1.0), Cell::Integer(3)]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
+pub trait Row {
+    /// The cells, from left to right.
+    fn cells(self) -> Vec<Cell>;
+}
+
+impl<C: Into<Cell>> Row for Vec<C> {
+    fn cells(self) -> Vec<Cell> {
+        self.into_iter().map(Into::into).collect()
+    }
+}
+
+impl<C: Into<Cell>, const N: usize> Row for [C; N] {
+    fn cells(self) -> Vec<Cell> {
+        self.map(Into::into).into()
+    }
+}
+
+/// Makes tuples of these lengths a [`Row`].
+macro_rules! tuples {
+    ($(($($entry:ident)+))+) => {
+        $(impl<$($entry: Into<Cell>),+> Row for ($($entry,)+) {
+            #[allow(non_snake_case)] // each entry has the name of its type
+            fn cells(self) -> Vec<Cell> {
+                let ($($entry,)+) = self;
+                vec![$($entry.into()),+]
+            }
+        })+
+    };
+}
+
+tuples!((A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) (A B C D E F G) (A B C D E F G H) (A B C D E F G H I)
+    (A B C D E F G H I J));
+
 /// Columns with names and rows of [`Cell`]s.
 ///
 /// Numbers are set right-aligned, words left; the caption travels with every export.
@@ -261,7 +302,7 @@ pub(crate) fn html_escape(text: &str) -> String {
 ///
 /// ```
 /// use lastlayer::prelude::*;
-/// let rows = vec![("samples".to_string(), 600.into()), ("share".to_string(), 0.25.into())];
+/// let rows = vec![("samples", 600.into()), ("share", 0.25.into())];
 /// let table = Table::pairs("what", "value", rows).decimals(3);
 /// assert_eq!(table.columns(), ["what", "value"]);
 /// assert_eq!(table.rows()[1][1], Cell::Number(0.25));
@@ -288,22 +329,23 @@ impl Table {
     }
 
     /// Table of names and values.
-    pub fn pairs(name: &str, value: &str, rows: Vec<(String, Cell)>) -> Table {
+    pub fn pairs<S: Into<Cell>>(name: &str, value: &str, rows: Vec<(S, Cell)>) -> Table {
         let mut table = Table::new(&[name, value]);
-        table.rows = rows.into_iter().map(|(key, cell)| vec![Cell::Text(key), cell]).collect();
+        table.rows = rows.into_iter().map(Row::cells).collect();
         table
     }
 
-    /// Adds a row.
+    /// Adds a row: a tuple such as `("ours", 0.93, 10)`, or a list of one type.
     ///
     /// Fails: `Shape` if it has not one cell per column.
-    pub fn row<C: Into<Cell>>(mut self, cells: Vec<C>) -> Result<Table> {
+    pub fn row(mut self, cells: impl Row) -> Result<Table> {
+        let cells = cells.cells();
         if cells.len() != self.columns.len() {
             let expected =
                 format!("{} cells, one per column ({})", self.columns.len(), self.columns.join(", "));
             return Err(Error::shape("row of a table", expected, cells.len()));
         }
-        self.rows.push(cells.into_iter().map(Into::into).collect());
+        self.rows.push(cells);
         Ok(self)
     }
 
@@ -382,7 +424,7 @@ impl Table {
         self.latex_labelled("")
     }
 
-    /// The same, to be referred to by a label.
+    /// LaTeX of the table, to be referred to by a label.
     fn latex_labelled(&self, label: &str) -> String {
         let right: Vec<bool> = (0..self.columns.len()).map(|j| self.numeric(j)).collect();
         let entry = |cell: &Cell| latex::Entry { text: self.text(cell), number: cell.is_number() };

@@ -5,10 +5,13 @@
 //! candle itself. They run on a model: candle's `sorted_nodes`, `backward` and `GradStore` for three operations, with
 //! the ids as a free choice. The first test ties the model to candle; tests/kernel/test_gradients.py ties it to the kernel.
 
+mod device;
+
+use device::device;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use lastlayer::candle::{Device, Tensor, Var};
+use lastlayer::candle::{Tensor, Var};
 
 // ANCHOR: node
 /// A tensor, reduced to what the backward pass reads.
@@ -150,7 +153,7 @@ fn backward_with_distinct_ids_is_candles_gradient() -> lastlayer::candle::Result
     assert_eq!(store[&w.id], entrywise(|w, w2| 2.0 * w + w2));
     assert_eq!(store[&w2.id], W);
 
-    let (w, w2) = (Var::new(&W, &Device::Cpu)?, Var::new(&W2, &Device::Cpu)?);
+    let (w, w2) = (Var::new(&W, device())?, Var::new(&W2, device())?);
     let loss = ((w.as_tensor() * w.as_tensor())? + (w.as_tensor() * w2.as_tensor())?)?.sum_all()?;
     let grads = loss.backward()?;
     assert_eq!(grads.get(&w).unwrap().to_vec1::<f64>()?, [5.0, 7.0, 9.0]);
@@ -161,9 +164,7 @@ fn backward_with_distinct_ids_is_candles_gradient() -> lastlayer::candle::Result
 #[test]
 fn candle_ids_are_unique_within_one_copy() -> lastlayer::candle::Result<()> {
     let make = || {
-        (0..500)
-            .map(|_| Ok(Tensor::new(&W, &Device::Cpu)?.id()))
-            .collect::<lastlayer::candle::Result<Vec<_>>>()
+        (0..500).map(|_| Ok(Tensor::new(&W, device())?.id())).collect::<lastlayer::candle::Result<Vec<_>>>()
     };
     let threads: Vec<_> = (0..4).map(|_| std::thread::spawn(make)).collect();
     let mut ids = HashSet::new();

@@ -1,5 +1,8 @@
 //! Check lines: the three verdicts, and what is refused.
 
+mod device;
+
+use device::device;
 use lastlayer::check::{check, check_line};
 use lastlayer::prelude::*;
 
@@ -44,7 +47,7 @@ fn long_lists_are_cut_but_compared_whole() -> Result<()> {
 
 #[test]
 fn tensors_of_any_type_and_shape_are_compared() -> Result<()> {
-    let t = Tensor::new(&[[1f32, 2.0], [3.0, 4.0]], &Device::Cpu)?;
+    let t = Tensor::new(&[[1f32, 2.0], [3.0, 4.0]], device())?;
     check("t", &t, [1.0, 2.0, 3.0, 4.0], 1e-6)?;
     assert!(matches!(check("t", &t, [1.0], 1e-6), Err(Error::Shape { .. })));
     Ok(())

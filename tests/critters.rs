@@ -1,13 +1,17 @@
 //! Critters against the recipe: its fixture, the laws of its attributes, its ceilings, and what its pictures reveal.
 
+mod common;
+mod device;
+
+use common::near_named;
+use device::device;
 use lastlayer::data::critters::{ATTRIBUTES, Correlation, Critters, Latents, Preset, SPECIES};
 use lastlayer::data::{Dataset, Part};
 use lastlayer::distribution::{irwin_hall_cdf, normal_cdf, normal_quantile};
 use lastlayer::error::Error;
-use lastlayer::prelude::{Device, Tensor};
+use lastlayer::prelude::Tensor;
 use lastlayer::seed::Seed;
 
-const CPU: Device = Device::Cpu;
 /// Images behind a statistical claim.
 const MANY: usize = 50_000;
 /// Standard errors that a mean may lie off: one in 16 000 by chance, and all draws are seeded.
@@ -15,10 +19,6 @@ const ERRORS: f64 = 4.0;
 
 fn critters(preset: Preset) -> Critters {
     Critters::new(preset, Seed::new(7))
-}
-
-fn close(name: &str, value: f64, expected: f64, tolerance: f64) {
-    assert!((value - expected).abs() <= tolerance, "{name}: {value}, expected {expected} ± {tolerance}");
 }
 
 /// Rows of the reference table: draw 0, species, labels, strengths of attributes 8 to 11, sum of all pixels.
@@ -39,13 +39,13 @@ fn bits(row: impl Iterator<Item = u8>) -> String {
 fn six_critters_match_the_reference_table() {
     let recipe = critters(Preset::Iid);
     let latents = recipe.latents(Part::Train, 6).unwrap();
-    let data = recipe.part(Part::Train, 6, &CPU).unwrap();
+    let data = recipe.part(Part::Train, 6, device()).unwrap();
     for (i, (draw, species, labels, strengths, sum)) in FIXTURE.into_iter().enumerate() {
         assert_eq!(recipe.seed.stream(i as u64).draw(0), draw, "draw 0 of image {i}");
         assert_eq!(latents.species[i], species, "species of image {i}");
         assert_eq!(bits(latents.clean.row(i).iter().copied()), labels, "attributes of image {i}");
         for (j, strength) in strengths.into_iter().enumerate() {
-            close("strength", latents.strength[[i, 8 + j]], strength, 6e-7);
+            near_named("strength", latents.strength[[i, 8 + j]], strength, 6e-7);
         }
         let pixels: Vec<u8> = data.x.get(i).unwrap().flatten_all().unwrap().to_vec1().unwrap();
         let total: i64 = pixels.iter().map(|p| i64::from(*p)).sum();
@@ -61,15 +61,15 @@ fn an_image_depends_on_seed_and_index_only() {
     let pixels = |data: &Dataset, row: usize| -> Vec<u8> {
         data.x.get(row).unwrap().flatten_all().unwrap().to_vec1().unwrap()
     };
-    let ten = critters(Preset::Iid).part(Part::Test, 10, &CPU).unwrap();
-    let three = critters(Preset::Iid).part(Part::Test, 3, &CPU).unwrap();
+    let ten = critters(Preset::Iid).part(Part::Test, 10, device()).unwrap();
+    let three = critters(Preset::Iid).part(Part::Test, 3, device()).unwrap();
     assert_eq!(pixels(&ten, 2), pixels(&three, 2));
     let single = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-    let alone = single.install(|| critters(Preset::Iid).part(Part::Test, 10, &CPU).unwrap());
+    let alone = single.install(|| critters(Preset::Iid).part(Part::Test, 10, device()).unwrap());
     assert_eq!(pixels(&ten, 9), pixels(&alone, 9));
-    let other = Critters::new(Preset::Iid, Seed::new(8)).part(Part::Test, 3, &CPU).unwrap();
+    let other = Critters::new(Preset::Iid, Seed::new(8)).part(Part::Test, 3, device()).unwrap();
     assert_ne!(pixels(&ten, 2), pixels(&other, 2));
-    let train = critters(Preset::Iid).part(Part::Train, 3, &CPU).unwrap();
+    let train = critters(Preset::Iid).part(Part::Train, 3, device()).unwrap();
     assert_ne!(pixels(&ten, 2), pixels(&train, 2));
 }
 
@@ -94,19 +94,19 @@ fn prevalences_correlations_and_species_follow_the_recipe() {
     let printed = [0.417, 0.437, 0.220, 0.220, 0.213, 0.150, 0.290, 0.150];
     let recipe = critters(Preset::Iid);
     for (j, expected) in printed.into_iter().enumerate() {
-        close(ATTRIBUTES[j], recipe.prevalence[j], expected, 5.1e-4);
+        near_named(ATTRIBUTES[j], recipe.prevalence[j], expected, 5.1e-4);
     }
     let latents = recipe.latents(Part::Train, MANY).unwrap();
     let error = |p: f64| ERRORS * (p * (1.0 - p) / MANY as f64).sqrt();
     for (j, name) in ATTRIBUTES.into_iter().enumerate() {
         let share = mean(latents.clean.column(j).iter().map(|c| f64::from(*c)));
-        close(name, share, recipe.prevalence[j], error(recipe.prevalence[j]));
+        near_named(name, share, recipe.prevalence[j], error(recipe.prevalence[j]));
         let flipped = (0..MANY).map(|i| f64::from(u8::from(latents.clean[[i, j]] != latents.labels[[i, j]])));
-        close("flips", mean(flipped), recipe.flips[j], error(recipe.flips[j]));
+        near_named("flips", mean(flipped), recipe.flips[j], error(recipe.flips[j]));
     }
     let chance = ERRORS / (MANY as f64).sqrt();
-    close("smile, mouth_open", phi(&latents, 8, 9), 0.35, chance);
-    close("red_lips, big_lips", phi(&latents, 10, 11), 0.30, chance);
+    near_named("smile, mouth_open", phi(&latents, 8, 9), 0.35, chance);
+    near_named("red_lips, big_lips", phi(&latents, 10, 11), 0.30, chance);
     for (key, free) in (0..8).flat_map(|key| (8..16).map(move |free| (key, free))) {
         assert!(phi(&latents, key, free).abs() < 0.02, "{} with {}", ATTRIBUTES[key], ATTRIBUTES[free]);
     }
@@ -123,12 +123,12 @@ fn prevalences_correlations_and_species_follow_the_recipe() {
             mean((0..6000).map(|i| f64::from(u8::from(l.clean[[i, j]] != l.labels[[i, j]]))))
         };
         let (on_train, on_test) = if preset == Preset::Shift { (0.60, 0.0) } else { (0.0, 0.0) };
-        close("cheeks, glasses in train", phi(&train, 12, 14), on_train, 0.04);
-        close("cheeks, glasses in test", phi(&test, 12, 14), on_test, 0.04);
+        near_named("cheeks, glasses in train", phi(&train, 12, 14), on_train, 0.04);
+        near_named("cheeks, glasses in test", phi(&test, 12, 14), on_test, 0.04);
         let noisy = if preset == Preset::Noisy { [0.30, 0.10] } else { [0.15, 0.0] };
-        close("flips of big_lips in train", flips(&train, 11), noisy[0], 0.024);
-        close("flips of cheeks in train", flips(&train, 12), noisy[1], 0.016);
-        close("flips of big_lips in test", flips(&test, 11), 0.15, 0.019);
+        near_named("flips of big_lips in train", flips(&train, 11), noisy[0], 0.024);
+        near_named("flips of cheeks in train", flips(&train, 12), noisy[1], 0.016);
+        near_named("flips of big_lips in test", flips(&test, 11), 0.15, 0.019);
         assert_eq!(flips(&test, 12), 0.0);
     }
 }
@@ -143,13 +143,13 @@ fn the_species_is_what_the_key_says() {
         read_right += f64::from(u8::from(species(&|j| latents.evidence[[i, j]] > 0.0) == latents.species[i]));
     }
     let ceiling = critters(Preset::Plain).species_by_key().unwrap();
-    close(
+    near_named(
         "species read from evidence",
         read_right / MANY as f64,
         ceiling,
         ERRORS * (0.0035 / MANY as f64).sqrt(),
     );
-    close("the reference", ceiling, 0.9965, 3e-4);
+    near_named("the reference", ceiling, 0.9965, 3e-4);
     let questions: usize = Critters::key().iter().map(Vec::len).sum();
     assert_eq!((questions, Critters::key().len()), (44, SPECIES));
 }
@@ -212,29 +212,29 @@ const SINGLE: [(&str, f64, f64, [f64; 4]); 4] = [
 fn ceilings_of_single_attributes_have_their_closed_forms() {
     let recipe = critters(Preset::Plain);
     for (name, accuracy, auc, rates) in SINGLE {
-        let ceiling = recipe.ceiling(name, Part::Test).unwrap();
-        close(name, ceiling.accuracy(), accuracy, 6e-4);
-        close(name, ceiling.auc(), auc, 6e-4);
+        let ceiling = recipe.bayes_limit(name, Part::Test).unwrap();
+        near_named(name, ceiling.accuracy(), accuracy, 6e-4);
+        near_named(name, ceiling.auc(), auc, 6e-4);
         for (percent, rate) in [1.0, 2.0, 5.0, 10.0].into_iter().zip(rates) {
-            close(name, 100.0 * ceiling.fnr_at_fpr(percent / 100.0).unwrap(), rate, 0.06);
+            near_named(name, 100.0 * ceiling.fnr_at_fpr(percent / 100.0).unwrap(), rate, 0.06);
         }
     }
     for (j, name) in ATTRIBUTES.into_iter().enumerate() {
         let (g, p) = (recipe.gaps[j], recipe.prevalence[j]);
-        let ceiling = recipe.ceiling(name, Part::Test).unwrap();
+        let ceiling = recipe.bayes_limit(name, Part::Test).unwrap();
         let tau = ((1.0 - p) / p).ln() / g;
         let accuracy = p * normal_cdf(g / 2.0 - tau) + (1.0 - p) * normal_cdf(g / 2.0 + tau);
-        close(name, ceiling.accuracy(), accuracy, 1e-12);
-        close(name, ceiling.auc(), normal_cdf(g / 2f64.sqrt()), 1e-12);
+        near_named(name, ceiling.accuracy(), accuracy, 1e-12);
+        near_named(name, ceiling.auc(), normal_cdf(g / 2f64.sqrt()), 1e-12);
         for fpr in [0.01, 0.1, 0.5] {
             let closed = normal_cdf(normal_quantile(1.0 - fpr).unwrap() - g);
-            close(name, ceiling.fnr_at_fpr(fpr).unwrap(), closed, 1e-10);
+            near_named(name, ceiling.fnr_at_fpr(fpr).unwrap(), closed, 1e-10);
         }
     }
-    close("brows", recipe.ceiling("brows", Part::Test).unwrap().accuracy(), 0.924, 6e-4);
-    close("big_lips", recipe.ceiling("big_lips", Part::Test).unwrap().accuracy(), 0.940, 6e-4);
-    let smile = recipe.ceiling("smile", Part::Test).unwrap();
-    close("flipped", smile.accuracy_with_flips(0.15), 0.7 * smile.accuracy() + 0.15, 1e-15);
+    near_named("brows", recipe.bayes_limit("brows", Part::Test).unwrap().accuracy(), 0.924, 6e-4);
+    near_named("big_lips", recipe.bayes_limit("big_lips", Part::Test).unwrap().accuracy(), 0.940, 6e-4);
+    let smile = recipe.bayes_limit("smile", Part::Test).unwrap();
+    near_named("flipped", smile.accuracy_with_flips(0.15), 0.7 * smile.accuracy() + 0.15, 1e-15);
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn best_f1_matches_the_reference_at_four_prevalences() {
     for (prevalence, f1) in [(0.5, 0.904), (0.3, 0.856), (0.1, 0.753), (0.05, 0.683)] {
         let mut recipe = critters(Preset::Plain);
         recipe.prevalence[8] = prevalence;
-        close("F1", recipe.ceiling("smile", Part::Test).unwrap().best_f1(), f1, 6e-4);
+        near_named("F1", recipe.bayes_limit("smile", Part::Test).unwrap().best_f1(), f1, 6e-4);
     }
 }
 
@@ -256,9 +256,9 @@ fn ceilings_of_correlated_pairs_match_the_reference_and_a_count() {
         ("big_lips", 0.943, 0.985),
     ];
     for (name, accuracy, auc) in printed {
-        let ceiling = recipe.ceiling(name, Part::Test).unwrap();
-        close(name, ceiling.accuracy(), accuracy, 6e-4);
-        close(name, ceiling.auc(), auc, 6e-4);
+        let ceiling = recipe.bayes_limit(name, Part::Test).unwrap();
+        near_named(name, ceiling.accuracy(), accuracy, 6e-4);
+        near_named(name, ceiling.auc(), auc, 6e-4);
     }
     // tests/oracle/pairs.py: 20 million draws, whose own chance is a few hundredths of a point. The reference prints
     // 36.0 / 26.5 / 15.0 / 8.1 and 37.0 / 27.4 / 15.6 / 8.5, a tenth off at 2 %.
@@ -267,15 +267,20 @@ fn ceilings_of_correlated_pairs_match_the_reference_and_a_count() {
         ("red_lips", 0.91050, [36.968, 27.236, 15.558, 8.461]),
     ];
     for (name, accuracy, rates) in simulated {
-        let ceiling = recipe.ceiling(name, Part::Test).unwrap();
-        close(name, ceiling.accuracy(), accuracy, 3e-4);
+        let ceiling = recipe.bayes_limit(name, Part::Test).unwrap();
+        near_named(name, ceiling.accuracy(), accuracy, 3e-4);
         for (percent, rate) in [1.0, 2.0, 5.0, 10.0].into_iter().zip(rates) {
-            close(name, 100.0 * ceiling.fnr_at_fpr(percent / 100.0).unwrap(), rate, 0.12);
+            near_named(name, 100.0 * ceiling.fnr_at_fpr(percent / 100.0).unwrap(), rate, 0.12);
         }
     }
     let shift = critters(Preset::Shift);
-    close("cheeks by glasses", shift.ceiling("cheeks", Part::Train).unwrap().accuracy(), 0.899, 6e-4);
-    close("cheeks alone", shift.ceiling("cheeks", Part::Test).unwrap().accuracy(), 0.859, 6e-4);
+    near_named(
+        "cheeks by glasses",
+        shift.bayes_limit("cheeks", Part::Train).unwrap().accuracy(),
+        0.899,
+        6e-4,
+    );
+    near_named("cheeks alone", shift.bayes_limit("cheeks", Part::Test).unwrap().accuracy(), 0.859, 6e-4);
 
     // The same score computed for 50 000 critters, by hand: its accuracy is the ceiling, up to chance.
     let latents = recipe.latents(Part::Test, MANY).unwrap();
@@ -289,8 +294,8 @@ fn ceilings_of_correlated_pairs_match_the_reference_and_a_count() {
         let s = 2.6 * latents.evidence[[i, 8]] + odds.ln();
         f64::from(u8::from((s > 0.0) == (latents.clean[[i, 8]] == 1)))
     });
-    let accuracy = recipe.ceiling("smile", Part::Test).unwrap().accuracy();
-    close("counted", mean(right), accuracy, ERRORS * (0.09 * 0.91 / MANY as f64).sqrt());
+    let accuracy = recipe.bayes_limit("smile", Part::Test).unwrap().accuracy();
+    near_named("counted", mean(right), accuracy, ERRORS * (0.09 * 0.91 / MANY as f64).sqrt());
 }
 
 #[test]
@@ -301,9 +306,9 @@ fn oracles_reach_the_ceilings_and_no_more() {
         let right = (0..MANY)
             .map(|i| f64::from(u8::from((latents.evidence[[i, j]] > 0.0) == (latents.clean[[i, j]] == 1))));
         let expected = irwin_hall_cdf(recipe.gaps[j] / 2.0);
-        close(name, mean(right), expected, ERRORS * (expected * (1.0 - expected) / MANY as f64).sqrt());
+        near_named(name, mean(right), expected, ERRORS * (expected * (1.0 - expected) / MANY as f64).sqrt());
         // The bounded noise differs little from the normal of the closed forms.
-        close(name, expected, normal_cdf(recipe.gaps[j] / 2.0), 2.5e-3);
+        near_named(name, expected, normal_cdf(recipe.gaps[j] / 2.0), 2.5e-3);
         if !(8..14).contains(&j) {
             continue;
         }
@@ -317,13 +322,13 @@ fn oracles_reach_the_ceilings_and_no_more() {
             let threshold = negatives[(fpr * negatives.len() as f64) as usize];
             let missed =
                 positives.iter().filter(|e| **e <= threshold).count() as f64 / positives.len() as f64;
-            let ceiling = recipe.ceiling(name, Part::Test).unwrap().fnr_at_fpr(fpr).unwrap();
+            let ceiling = recipe.bayes_limit(name, Part::Test).unwrap().fnr_at_fpr(fpr).unwrap();
             // One point for the lighter tails, and chance: the threshold's own, times the slope of the ROC.
             let z = normal_quantile(1.0 - fpr).unwrap();
             let slope = (recipe.gaps[j] * (z - recipe.gaps[j] / 2.0)).exp();
             let chance = ERRORS
                 * ((fpr * slope * slope / negatives.len() as f64) + 0.25 / positives.len() as f64).sqrt();
-            close(name, missed, ceiling, 0.01 + chance);
+            near_named(name, missed, ceiling, 0.01 + chance);
         }
     }
 }
@@ -343,19 +348,19 @@ fn fidelities_match_the_reference() {
     let recipe = critters(Preset::Iid);
     for (name, oracle, floor) in printed {
         let fidelity = recipe.fidelity(name).unwrap();
-        close(name, fidelity.class_oracle, oracle, 2e-3);
-        close(name, fidelity.floor, floor, 2e-3);
+        near_named(name, fidelity.class_oracle, oracle, 2e-3);
+        near_named(name, fidelity.floor, floor, 2e-3);
     }
     let free = recipe.fidelity("collar").unwrap();
-    close("collar", free.class_oracle, free.floor, 1e-12);
-    close("collar", free.floor, 0.4, 1e-12);
+    near_named("collar", free.class_oracle, free.floor, 1e-12);
+    near_named("collar", free.floor, 0.4, 1e-12);
 }
 
 #[test]
 fn pictures_are_neither_flat_nor_blown_out() {
     for size in [24, 32, 48] {
         let recipe = Critters { size, ..critters(Preset::Iid) };
-        let x = recipe.part(Part::Train, 200, &CPU).unwrap().inputs().unwrap();
+        let x = recipe.part(Part::Train, 200, device()).unwrap().inputs().unwrap();
         let means: Vec<f32> = x.mean((0, 2, 3)).unwrap().to_vec1().unwrap();
         assert!(means.iter().all(|m| (80.0..180.0).contains(&(255.0 * m))), "{size}: {means:?}");
         let flat = x.flatten(2, 3).unwrap();
@@ -366,7 +371,7 @@ fn pictures_are_neither_flat_nor_blown_out() {
 
 #[test]
 fn sets_have_species_as_classes_and_labels_as_attributes() {
-    let parts = critters(Preset::Noisy).tiny(&CPU).unwrap();
+    let parts = critters(Preset::Noisy).tiny(device()).unwrap();
     assert_eq!((parts.train.n(), parts.validation.n(), parts.test.n()), (600, 200, 400));
     let latents = critters(Preset::Noisy).latents(Part::Validation, 200).unwrap();
     assert_eq!(parts.validation.labels().unwrap(), latents.species.to_vec());
@@ -384,7 +389,7 @@ fn weights_make_species_rare() {
     (recipe.species_weights[3], recipe.species_weights[7]) = (3.0, 1.0);
     let species = recipe.latents(Part::Train, 4000).unwrap().species;
     assert!(species.iter().all(|s| *s == 3 || *s == 7));
-    close("share", mean(species.iter().map(|s| f64::from(u8::from(*s == 3)))), 0.75, 0.028);
+    near_named("share", mean(species.iter().map(|s| f64::from(u8::from(*s == 3)))), 0.75, 0.028);
 }
 
 #[test]
@@ -393,8 +398,8 @@ fn impossible_recipes_are_refused_with_the_reason() {
         let mut recipe = critters(Preset::Iid);
         change(&mut recipe);
         for error in [
-            recipe.part(Part::Train, 2, &CPU).unwrap_err(),
-            recipe.ceiling("smile", Part::Test).unwrap_err(),
+            recipe.part(Part::Train, 2, device()).unwrap_err(),
+            recipe.bayes_limit("smile", Part::Test).unwrap_err(),
             recipe.portrait(&[0.0; 16]).unwrap_err(),
         ] {
             assert!(matches!(error, Error::Config { .. }) && error.to_string().contains(field), "{error}");
@@ -416,11 +421,11 @@ fn impossible_recipes_are_refused_with_the_reason() {
     refuse(&|r| r.correlations.push(pair(12, 14, 1.5)), "phi");
     let recipe = critters(Preset::Iid);
     for n in [0, 100_001, usize::MAX] {
-        assert!(matches!(recipe.part(Part::Train, n, &CPU), Err(Error::Config { .. })));
+        assert!(matches!(recipe.part(Part::Train, n, device()), Err(Error::Config { .. })));
     }
-    assert!(matches!(recipe.ceiling("tail", Part::Test), Err(Error::Config { .. })));
+    assert!(matches!(recipe.bayes_limit("tail", Part::Test), Err(Error::Config { .. })));
     assert!(matches!(recipe.fidelity("tail"), Err(Error::Config { .. })));
-    let ceiling = recipe.ceiling("smile", Part::Test).unwrap();
+    let ceiling = recipe.bayes_limit("smile", Part::Test).unwrap();
     for fpr in [0.0, 1.0, f64::NAN, -0.1] {
         assert!(matches!(ceiling.fnr_at_fpr(fpr), Err(Error::Config { .. })));
     }
@@ -429,7 +434,7 @@ fn impossible_recipes_are_refused_with_the_reason() {
     let mut chain = critters(Preset::Iid);
     chain.correlations.push(Correlation { attribute: 12, given: 9, phi: 0.1, train_only: false });
     for link in ["smile", "mouth_open", "cheeks"] {
-        assert!(matches!(chain.ceiling(link, Part::Test), Err(Error::Config { .. })));
+        assert!(matches!(chain.bayes_limit(link, Part::Test), Err(Error::Config { .. })));
     }
 }
 
@@ -437,9 +442,9 @@ fn impossible_recipes_are_refused_with_the_reason() {
 fn a_gap_of_zero_leaves_chance() {
     let mut recipe = critters(Preset::Plain);
     recipe.gaps[8] = 0.0;
-    let ceiling = recipe.ceiling("smile", Part::Test).unwrap();
-    close("accuracy", ceiling.accuracy(), 0.5, 1e-12);
-    close("AUC", ceiling.auc(), 0.5, 1e-12);
+    let ceiling = recipe.bayes_limit("smile", Part::Test).unwrap();
+    near_named("accuracy", ceiling.accuracy(), 0.5, 1e-12);
+    near_named("AUC", ceiling.auc(), 0.5, 1e-12);
 }
 
 /// Weights of a ridge regression of ±1 on standardised columns, by conjugate gradients on the normal equations.
@@ -471,7 +476,7 @@ fn probe(train: &Tensor, test: &Tensor, train_labels: &Tensor, test_labels: &Ten
         (train.mean_keepdim(0).unwrap(), (train.var_keepdim(0).unwrap() + 1e-6).unwrap().sqrt().unwrap());
     let standard = |x: &Tensor| {
         let z = x.broadcast_sub(&mean).unwrap().broadcast_div(&sd).unwrap();
-        let one = Tensor::ones((z.dim(0).unwrap(), 1), z.dtype(), &CPU).unwrap();
+        let one = Tensor::ones((z.dim(0).unwrap(), 1), z.dtype(), device()).unwrap();
         Tensor::cat(&[z, one], 1).unwrap()
     };
     let sign = |a: &Tensor| ((a * 2.0).unwrap() - 1.0).unwrap();
@@ -494,23 +499,23 @@ fn a_linear_probe_on_pixels_finds_what_the_reference_found() {
     ];
     let recipe = Critters { flips: [0.0; 16], train_flips: [0.0; 16], ..critters(Preset::Iid) };
     let [train, test] =
-        [(Part::Train, 5000), (Part::Test, 3000)].map(|(part, n)| recipe.part(part, n, &CPU).unwrap());
+        [(Part::Train, 5000), (Part::Test, 3000)].map(|(part, n)| recipe.part(part, n, device()).unwrap());
     // Two by two averages hold all that a linear probe finds, at a quarter of the columns.
     let pooled = |data: &Dataset| data.inputs().unwrap().avg_pool2d(2).unwrap().flatten_from(1).unwrap();
     let labels = [&train, &test].map(|data| data.a.clone().unwrap());
     let found = probe(&pooled(&train), &pooled(&test), &labels[0], &labels[1]);
     for (j, name) in ATTRIBUTES.into_iter().enumerate() {
         let majority = recipe.prevalence[j].max(1.0 - recipe.prevalence[j]);
-        let ceiling = recipe.ceiling(name, Part::Test).unwrap().accuracy();
+        let ceiling = recipe.bayes_limit(name, Part::Test).unwrap().accuracy();
         let chance = ERRORS * (ceiling * (1.0 - ceiling) / 3000.0).sqrt();
         assert!(found[j] > majority && found[j] < ceiling + chance, "{name}: {} of {ceiling}", found[j]);
         // Pooling and another ridge move a probe by a few points.
-        close(name, found[j], printed[j], 0.035);
+        near_named(name, found[j], printed[j], 0.035);
     }
 
     // Under `Shift` the same probe leans on glasses, and pays for it on the test part.
     let shift = Critters { flips: [0.0; 16], train_flips: [0.0; 16], ..critters(Preset::Shift) };
-    let shifted = shift.part(Part::Train, 5000, &CPU).unwrap();
+    let shifted = shift.part(Part::Train, 5000, device()).unwrap();
     let misled = probe(&pooled(&shifted), &pooled(&test), &shifted.a.clone().unwrap(), &labels[1]);
     assert!(misled[12] < found[12] - 0.03, "cheeks {} after shift, {} before", misled[12], found[12]);
 
@@ -519,7 +524,7 @@ fn a_linear_probe_on_pixels_finds_what_the_reference_found() {
         let first = if part == Part::Train { 0 } else { 200_000 };
         let draws = (0..n as u64).flat_map(|i| (256..272).map(move |c| (i, c)));
         let values: Vec<f32> = draws.map(|(i, c)| recipe.seed.stream(first + i).uniform(c) as f32).collect();
-        Tensor::from_vec(values, (n, 16), &CPU).unwrap()
+        Tensor::from_vec(values, (n, 16), device()).unwrap()
     };
     let from_draws = probe(&nuisance(Part::Train, 5000), &nuisance(Part::Test, 3000), &labels[0], &labels[1]);
     let corners = |data: &Dataset| {

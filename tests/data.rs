@@ -1,24 +1,26 @@
 //! The data set type: what it refuses, and what splits, batches and choices keep.
 
+mod device;
+
+use device::device;
 use std::collections::BTreeSet;
 
 use lastlayer::data::Dataset;
 use lastlayer::error::{Error, Result};
-use lastlayer::prelude::{DType, Device, Tensor};
+use lastlayer::prelude::{DType, Tensor};
 use lastlayer::seed::Seed;
 
-const CPU: Device = Device::Cpu;
 const SEED: Seed = Seed::new(3);
 
 /// Sample i is the number i, of class i mod k except that class 0 takes the first half.
 fn numbers(n: usize, k: usize) -> Dataset {
-    let x = Tensor::arange(0f32, n as f32, &CPU).unwrap().reshape((n, 1)).unwrap();
+    let x = Tensor::arange(0f32, n as f32, device()).unwrap().reshape((n, 1)).unwrap();
     let y: Vec<u32> = (0..n).map(|i| if i < n / 2 { 0 } else { (i % k) as u32 }).collect();
     let a: Vec<f32> = (0..n).flat_map(|i| [(i % 2) as f32, (i % 3) as f32 / 2.0]).collect();
     let classes = (0..k).map(|c| format!("class {c}"));
-    Dataset::new("numbers", x, Tensor::new(y, &CPU).unwrap(), classes)
+    Dataset::new("numbers", x, Tensor::new(y, device()).unwrap(), classes)
         .unwrap()
-        .with_attributes(Tensor::from_vec(a, (n, 2), &CPU).unwrap(), ["odd", "third"])
+        .with_attributes(Tensor::from_vec(a, (n, 2), device()).unwrap(), ["odd", "third"])
         .unwrap()
 }
 
@@ -58,24 +60,27 @@ fn shape_error<T>(result: Result<T>, words: &str) {
 
 #[test]
 fn a_set_that_cannot_be_is_refused() {
-    let x = |values: Vec<f32>| Tensor::from_vec(values, (2, 2), &CPU).unwrap();
+    let x = |values: Vec<f32>| Tensor::from_vec(values, (2, 2), device()).unwrap();
     let fine = || x(vec![1.0; 4]);
-    let y = |labels: &[u32]| Tensor::new(labels, &CPU).unwrap();
+    let y = |labels: &[u32]| Tensor::new(labels, device()).unwrap();
     data_error(Dataset::new("s", x(vec![0.0, 1.0, f32::NAN, 0.0]), y(&[0, 1]), ["a", "b"]), "sample 1");
     data_error(Dataset::new("s", x(vec![f32::INFINITY, 1.0, 0.0, 0.0]), y(&[0, 1]), ["a", "b"]), "sample 0");
     data_error(Dataset::new("s", fine(), y(&[0, 2]), ["a", "b"]), "label 2 of sample 1");
-    let negative = Tensor::new(&[0i64, -1], &CPU).unwrap();
+    let negative = Tensor::new(&[0i64, -1], device()).unwrap();
     data_error(Dataset::new("s", fine(), negative, ["a", "b"]), "label -1");
     data_error(Dataset::new("s", fine(), y(&[0, 1]), ["a", "a"]), "\"a\"");
     shape_error(Dataset::new("s", fine(), y(&[0, 1, 1]), ["a", "b"]), "[2]");
     shape_error(Dataset::new("s", fine().flatten_all().unwrap(), y(&[0, 1]), ["a", "b"]), "[n, …]");
-    let empty = Tensor::zeros((0, 3), DType::F32, &CPU).unwrap();
+    let empty = Tensor::zeros((0, 3), DType::F32, device()).unwrap();
     shape_error(Dataset::new("s", empty, y(&[]), ["a"]), "at least one sample");
     config_error(Dataset::new("s", fine().to_dtype(DType::I64).unwrap(), y(&[0, 1]), ["a", "b"]), "I64");
-    config_error(Dataset::new("s", fine(), Tensor::new(&[0f32, 1.0], &CPU).unwrap(), ["a", "b"]), "integers");
+    config_error(
+        Dataset::new("s", fine(), Tensor::new(&[0f32, 1.0], device()).unwrap(), ["a", "b"]),
+        "integers",
+    );
     config_error(Dataset::new("s", fine(), y(&[0, 0]), Vec::<String>::new()), "one name per class");
     let whole = || Dataset::new("s", fine(), y(&[0, 1]), ["a", "b"]).unwrap();
-    let nothing = Tensor::zeros((2, 0), DType::F32, &CPU).unwrap();
+    let nothing = Tensor::zeros((2, 0), DType::F32, device()).unwrap();
     shape_error(whole().with_attributes(nothing, Vec::<String>::new()), "leave them out");
     shape_error(whole().with_attributes(fine(), ["one"]), "[2, 1]");
     data_error(whole().with_attributes(x(vec![f32::NAN; 4]), ["p", "q"]), "a holds NaN");
@@ -88,9 +93,9 @@ fn a_set_that_cannot_be_is_refused() {
 
 #[test]
 fn labels_of_any_integer_type_become_u32() {
-    let x = Tensor::zeros((3, 2), DType::F64, &CPU).unwrap();
+    let x = Tensor::zeros((3, 2), DType::F64, device()).unwrap();
     for dtype in [DType::U8, DType::U32, DType::I64] {
-        let y = Tensor::new(&[0u32, 2, 1], &CPU).unwrap().to_dtype(dtype).unwrap();
+        let y = Tensor::new(&[0u32, 2, 1], device()).unwrap().to_dtype(dtype).unwrap();
         let data = Dataset::new("s", &x, y, ["a", "b", "c"]).unwrap();
         assert_eq!(data.labels().unwrap(), [0, 2, 1]);
         assert_eq!((data.n(), data.d(), data.k()), (3, 2, 3));
@@ -157,8 +162,8 @@ fn batches_cover_every_sample_once() {
 fn stratified_batches_hold_every_class_in_its_share() {
     // One sample in ten is of class 1.
     let y: Vec<u32> = (0..1000).map(|i| u32::from(i < 100)).collect();
-    let x = Tensor::zeros((1000, 1), DType::F32, &CPU).unwrap();
-    let data = Dataset::new("rare", x, Tensor::new(y, &CPU).unwrap(), ["no", "yes"]).unwrap();
+    let x = Tensor::zeros((1000, 1), DType::F32, device()).unwrap();
+    let data = Dataset::new("rare", x, Tensor::new(y, device()).unwrap(), ["no", "yes"]).unwrap();
     for epoch in 0..20 {
         for batch in data.stratified_batches(50, SEED.stream(epoch)).unwrap() {
             let rare = batch.unwrap().class_counts().unwrap()[1];
@@ -170,8 +175,9 @@ fn stratified_batches_hold_every_class_in_its_share() {
 #[test]
 fn batches_of_images_are_numbers_from_zero_to_one() {
     let bytes: Vec<u8> = (0..48).map(|i| (i * 5) as u8).collect();
-    let x = Tensor::from_vec(bytes, (4, 3, 2, 2), &CPU).unwrap();
-    let data = Dataset::new("images", x, Tensor::new(&[0u32, 1, 0, 1], &CPU).unwrap(), ["a", "b"]).unwrap();
+    let x = Tensor::from_vec(bytes, (4, 3, 2, 2), device()).unwrap();
+    let data =
+        Dataset::new("images", x, Tensor::new(&[0u32, 1, 0, 1], device()).unwrap(), ["a", "b"]).unwrap();
     let batch = data.batches(4, SEED).unwrap().next().unwrap().unwrap();
     assert_eq!(batch.x.dtype(), DType::F32);
     let all: Vec<f32> = data.inputs().unwrap().flatten_all().unwrap().to_vec1().unwrap();
@@ -212,8 +218,8 @@ fn per_class_takes_as_many_of_each() {
 #[test]
 fn imbalance_drops_one_side_to_the_share() {
     let y: Vec<u32> = (0..2000).map(|i| u32::from(i % 2 == 0)).collect();
-    let x = Tensor::arange(0f32, 2000.0, &CPU).unwrap().reshape((2000, 1)).unwrap();
-    let data = Dataset::new("even", x, Tensor::new(y, &CPU).unwrap(), ["no", "yes"]).unwrap();
+    let x = Tensor::arange(0f32, 2000.0, device()).unwrap().reshape((2000, 1)).unwrap();
+    let data = Dataset::new("even", x, Tensor::new(y, device()).unwrap(), ["no", "yes"]).unwrap();
     // Keeping .1, .2, .4 and all of the negatives.
     for (kept, share) in [(100, 10.0 / 11.0), (200, 5.0 / 6.0), (400, 5.0 / 7.0), (1000, 0.5)] {
         assert_eq!(data.imbalance(share, SEED).unwrap().class_counts().unwrap(), [kept, 1000]);
@@ -261,7 +267,7 @@ fn tables_count_every_class() {
     assert!(table.csv().contains("0,class 0,40,"), "{}", table.csv());
     assert!(data.attribute_table().unwrap().csv().contains("0,odd,0.5"));
     assert_eq!(data.describe(), "numbers: 60 samples of 1 F32, 3 classes, 2 attributes");
-    let moved = data.to_device(&CPU).unwrap();
+    let moved = data.to_device(device()).unwrap();
     assert_eq!(ids(&moved), ids(&data));
 }
 
@@ -285,8 +291,8 @@ fn a_class_becomes_an_attribute_and_back() {
 
 /// A set of these rows, of one class.
 fn rows<const D: usize, T: lastlayer::candle::WithDType>(rows: &[[T; D]]) -> Dataset {
-    let y = Tensor::zeros(rows.len(), DType::U32, &CPU).unwrap();
-    let x = Tensor::from_slice(rows.as_flattened(), (rows.len(), D), &CPU).unwrap();
+    let y = Tensor::zeros(rows.len(), DType::U32, device()).unwrap();
+    let x = Tensor::from_slice(rows.as_flattened(), (rows.len(), D), device()).unwrap();
     Dataset::new("rows", x, y, ["one"]).unwrap()
 }
 
@@ -323,10 +329,10 @@ fn assert_near(got: &Dataset, want: &[Vec<f64>], within: f64) {
 fn standardised_columns_are_those_counted_by_hand() {
     // Columns of very different size.
     let draw = |name: &str, n: usize, dtype| {
-        let x = SEED.named(name).normal_tensor((n, 2, 2), (0.0, 1.0), dtype, &CPU).unwrap();
-        let scale = Tensor::new(&[[1e-3f64, 1.0], [30.0, 1e5]], &CPU).unwrap().to_dtype(dtype).unwrap();
+        let x = SEED.named(name).normal_tensor((n, 2, 2), (0.0, 1.0), dtype, device()).unwrap();
+        let scale = Tensor::new(&[[1e-3f64, 1.0], [30.0, 1e5]], device()).unwrap().to_dtype(dtype).unwrap();
         let x = (x.broadcast_mul(&scale).unwrap() + 2.0).unwrap();
-        Dataset::new(name, x, Tensor::zeros(n, DType::U32, &CPU).unwrap(), ["one"]).unwrap()
+        Dataset::new(name, x, Tensor::zeros(n, DType::U32, device()).unwrap(), ["one"]).unwrap()
     };
     for (dtype, within) in [(DType::F32, 1e-6), (DType::F64, 1e-11)] {
         let (train, test) = (draw("train", 2500, dtype), draw("test", 1100, dtype));
@@ -390,7 +396,7 @@ fn what_cannot_be_standardised_is_refused() {
     shape_error(data.standardised(&empty), "at least one sample");
     shape_error(empty.standardised(&data), "at least one sample");
     // Fields can be set without a check.
-    let nan = Dataset { x: Tensor::new(&[[1f32, 2.0], [3.0, f32::NAN]], &CPU).unwrap(), ..data.clone() };
+    let nan = Dataset { x: Tensor::new(&[[1f32, 2.0], [3.0, f32::NAN]], device()).unwrap(), ..data.clone() };
     data_error(data.standardised(&nan), "x holds NaN in sample 1");
     data_error(nan.standardised(&data), "x holds NaN in sample 1");
     data_error(

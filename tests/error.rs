@@ -1,5 +1,8 @@
 //! Errors: one or two lines that say what is wrong and what to try.
 
+mod device;
+
+use device::device;
 use lastlayer::error::ensure_shape;
 use lastlayer::prelude::*;
 
@@ -38,8 +41,8 @@ fn messages_are_at_most_two_lines_and_name_the_cause() {
 #[test]
 fn candle_errors_pass_through_unchanged() {
     fn add() -> Result<Tensor> {
-        let a = Tensor::zeros(2, DType::F32, &Device::Cpu)?;
-        let b = Tensor::zeros(3, DType::F32, &Device::Cpu)?;
+        let a = Tensor::zeros(2, DType::F32, device())?;
+        let b = Tensor::zeros(3, DType::F32, device())?;
         Ok((a + b)?)
     }
     let error = add().unwrap_err();

@@ -1,5 +1,8 @@
 //! The judgement on a kernel, on evidence of every kind; the real kernel is tested in tests/kernel/.
 
+mod device;
+
+use device::device;
 use lastlayer::kernel::{Evidence, SUPPORTED_KERNELS};
 use lastlayer::prelude::*;
 
@@ -64,15 +67,11 @@ fn unknown_and_unstarted_kernels_are_told_apart() {
 
 #[test]
 fn an_ordinary_program_passes_and_shows_its_set_up() -> Result<()> {
-    let setup = kernel_check(&Device::Cpu, Seed::new(7))?;
+    let setup = kernel_check(device(), Seed::new(7))?;
     assert_eq!(setup.kernel, None);
     let text = setup.table().markdown();
-    for part in [
-        "| device | cpu |",
-        "| kernel | none (ordinary program) |",
-        "| candle-core | 0.11.1 |",
-        "| seed | 7 |",
-    ] {
+    let on = format!("| device | {} |", lastlayer::kernel::device_name(device()));
+    for part in [&on, "| kernel | none (ordinary program) |", "| candle-core | 0.11.1 |", "| seed | 7 |"] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
     Ok(())

@@ -1,5 +1,8 @@
 //! The equations of the chapter "Measuring decisions", each computed by its formula and by the crate.
 
+mod common;
+
+use common::near_named;
 use lastlayer::distribution::{beta_cdf, normal_cdf, normal_quantile};
 use lastlayer::metrics::{ClassScores, Scores, delong, mcnemar, rate_interval};
 use lastlayer::ndarray::{Array2, array};
@@ -8,10 +11,6 @@ use lastlayer::seed::Seed;
 const SEED: Seed = Seed::new(11);
 /// Sums of a few hundred fractions, in another order.
 const ROUNDING: f64 = 1e-12;
-
-fn close(name: &str, value: f64, expected: f64, tolerance: f64) {
-    assert!((value - expected).abs() <= tolerance, "{name}: {value}, expected {expected} ± {tolerance}");
-}
 
 /// Scores on a grid of `values` levels, so that ties abound, and labels; both classes are there.
 fn tied(n: usize, values: usize, seed: Seed) -> (Vec<f64>, Vec<u8>) {
@@ -52,9 +51,9 @@ fn the_area_under_the_roc_is_the_share_of_pairs_in_order() {
         let area: f64 = (1..roc.fpr.len())
             .map(|i| (roc.fpr[i] - roc.fpr[i - 1]) * (roc.tpr[i] + roc.tpr[i - 1]) / 2.0)
             .sum();
-        close("trapezoids", area, share_in_order(&positives, &negatives), ROUNDING);
-        close("the crate", scores.auc(), share_in_order(&positives, &negatives), ROUNDING);
-        close("the whole range", scores.partial_auc(0.0, 1.0).unwrap(), area, ROUNDING);
+        near_named("trapezoids", area, share_in_order(&positives, &negatives), ROUNDING);
+        near_named("the crate", scores.auc(), share_in_order(&positives, &negatives), ROUNDING);
+        near_named("the whole range", scores.partial_auc(0.0, 1.0).unwrap(), area, ROUNDING);
     }
 }
 
@@ -82,9 +81,9 @@ fn auc_mu_is_the_mean_over_pairs_of_classes_of_ordered_pairs() {
         }
         let expected = total * 2.0 / (k * (k - 1)) as f64;
         let scores = ClassScores::new(&s, &y).unwrap();
-        close("AUC_mu", scores.auc_mu_with(partition).unwrap(), expected, ROUNDING);
+        near_named("AUC_mu", scores.auc_mu_with(partition).unwrap(), expected, ROUNDING);
         if p == 0 {
-            close("default partition", scores.auc_mu().unwrap(), expected, ROUNDING);
+            near_named("default partition", scores.auc_mu().unwrap(), expected, ROUNDING);
         }
     }
 }
@@ -104,8 +103,8 @@ fn the_quantile_threshold_is_the_lowest_that_meets_the_rate() {
             let t = scores.threshold_at_fpr(beta).unwrap();
             assert!(fpr(t) <= beta + 1e-9, "rate {} at {beta}", fpr(t));
             assert!(negatives.iter().filter(|s| **s < t).all(|lower| fpr(*lower) > beta));
-            close("fewest missed", fnr(t), best, 0.0);
-            close("the crate", scores.fnr_at_fpr(beta).unwrap(), best, ROUNDING);
+            near_named("fewest missed", fnr(t), best, 0.0);
+            near_named("the crate", scores.fnr_at_fpr(beta).unwrap(), best, ROUNDING);
         }
     }
     // In f64 0.29 · 100 is 28.999999999999996; twenty-nine negatives may pass.
@@ -129,7 +128,7 @@ fn the_rate_of_a_sampled_threshold_follows_the_beta_law() {
     let (a, b) = ((k + 1) as f64, (negatives - k) as f64);
     let mean = rates.iter().sum::<f64>() / sets as f64;
     let sd = (a * b / ((a + b).powi(2) * (a + b + 1.0))).sqrt();
-    close("mean", mean, (k + 1) as f64 / (negatives + 1) as f64, 4.0 * sd / (sets as f64).sqrt());
+    near_named("mean", mean, (k + 1) as f64 / (negatives + 1) as f64, 4.0 * sd / (sets as f64).sqrt());
     // The whole law: the largest distance between the two distribution functions stays below the 99.9 % point of
     // Kolmogorov and Smirnov.
     let mut sorted = rates;
@@ -160,8 +159,8 @@ fn fnr_at_fpr_is_as_noisy_as_the_delta_method_says() {
         let mean = found.iter().sum::<f64>() / sets as f64;
         let sd = (found.iter().map(|f| (f - mean).powi(2)).sum::<f64>() / (sets - 1) as f64).sqrt();
         // A standard deviation from 400 sets is known to 3.5 %; three times that.
-        close("sd", sd / variance.sqrt(), 1.0, 0.11);
-        close("in points", 100.0 * variance.sqrt(), points, 0.1);
+        near_named("sd", sd / variance.sqrt(), 1.0, 0.11);
+        near_named("in points", 100.0 * variance.sqrt(), points, 0.1);
     }
 }
 
@@ -183,8 +182,8 @@ fn clopper_pearson_covers_at_least_its_level() {
         }
     }
     let seven = rate_interval(7, 20, 0.95).unwrap();
-    close("lower tail", 1.0 - beta_cdf(seven.low, 7.0, 14.0).unwrap(), 0.975, 1e-10);
-    close("upper tail", beta_cdf(seven.high, 8.0, 13.0).unwrap(), 0.975, 1e-10);
+    near_named("lower tail", 1.0 - beta_cdf(seven.low, 7.0, 14.0).unwrap(), 0.975, 1e-10);
+    near_named("upper tail", beta_cdf(seven.high, 8.0, 13.0).unwrap(), 0.975, 1e-10);
 }
 
 /// The share of the other side that each positive beats, and that each negative is beaten by.
@@ -213,16 +212,16 @@ fn delongs_variance_is_that_of_the_shares_each_sample_wins() {
         let first = components(&negatives, &positives);
         let scores = Scores::new(&s, &y).unwrap();
         let estimate = scores.auc_interval(0.95).unwrap();
-        close("centre", estimate.value, scores.auc(), ROUNDING);
+        near_named("centre", estimate.value, scores.auc(), ROUNDING);
         // Ends beyond 0 and 1 are cut.
-        close("low", estimate.low, (scores.auc() - z * error(&first)).max(0.0), 1e-10);
-        close("high", estimate.high, (scores.auc() + z * error(&first)).min(1.0), 1e-10);
+        near_named("low", estimate.low, (scores.auc() - z * error(&first)).max(0.0), 1e-10);
+        near_named("high", estimate.high, (scores.auc() + z * error(&first)).min(1.0), 1e-10);
         let [negatives, positives] = sides(&r, &y);
         let second = components(&negatives, &positives);
         let difference: [Vec<f64>; 2] =
             std::array::from_fn(|side| first[side].iter().zip(&second[side]).map(|(a, b)| a - b).collect());
         let compared = delong(&s, &r, &y, 0.95).unwrap();
-        close(
+        near_named(
             "half",
             (compared.difference.high - compared.difference.low) / 2.0,
             z * error(&difference),
@@ -242,6 +241,6 @@ fn mcnemar_is_a_fair_coin_on_the_samples_that_differ() {
         // Count all 2^n ways the coins can fall.
         let extreme = (0u32..1 << n).filter(|way| way.count_ones() as usize <= b.min(c)).count();
         let expected = (2.0 * extreme as f64 / f64::from(1u32 << n)).min(1.0);
-        close("p", mcnemar(&first, &second).unwrap().p_value, expected, ROUNDING);
+        near_named("p", mcnemar(&first, &second).unwrap().p_value, expected, ROUNDING);
     }
 }

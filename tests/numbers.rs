@@ -1,9 +1,12 @@
 //! One door for numbers: every kind that a notebook holds gives the same list and its shape.
 
+mod device;
+
+use device::device;
 use lastlayer::ndarray::arr2;
 use lastlayer::prelude::*;
 
-fn read(values: impl Numbers) -> (Vec<f64>, Vec<usize>) {
+fn read(values: impl AsF64) -> (Vec<f64>, Vec<usize>) {
     (values.numbers().unwrap().into_owned(), values.sizes())
 }
 
@@ -31,9 +34,14 @@ fn matrices_read_by_rows_whatever_their_layout() -> Result<()> {
     assert_eq!(read(&m), (vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0], vec![2, 3]));
     assert_eq!(read(m.t()), transposed);
     assert_eq!(read(m.column(1)), (vec![2.0, 5.0], vec![2]));
-    let t = Tensor::new(&[[1f32, 2.0, 3.0], [4.0, 5.0, 6.0]], &Device::Cpu)?;
+    let t = Tensor::new(&[[1f32, 2.0, 3.0], [4.0, 5.0, 6.0]], device())?;
     assert_eq!(read(t.t()?), transposed);
     assert_eq!(read(Var::from_tensor(&t.t()?)?), transposed);
+    // Only a tensor that is elsewhere says so.
+    let elsewhere = !device().is_cpu();
+    assert_eq!(t.on_device().map(Tensor::dims), elsewhere.then_some(&[2, 3][..]));
+    assert_eq!(Var::from_tensor(&t)?.on_device().is_some(), elsewhere);
+    assert!(m.on_device().is_none());
     for dtype in [DType::U8, DType::U32, DType::I64, DType::F16, DType::F32, DType::F64] {
         assert_eq!(read(t.to_dtype(dtype)?), (vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0], vec![2, 3]), "{dtype:?}");
     }

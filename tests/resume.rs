@@ -1,5 +1,8 @@
 //! Runs that are killed, not stopped: whatever the moment, the same call continues to the same bytes.
 
+mod device;
+
+use device::device;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,10 +10,9 @@ use std::process::{Command, Stdio};
 use lastlayer::data::toy::arcs;
 use lastlayer::loss::cross_entropy;
 use lastlayer::model::zoo::mlp;
-use lastlayer::model::{Layer, SplitNet};
-use lastlayer::prelude::Device;
+use lastlayer::model::{Layer, Split, SplitNet};
 use lastlayer::seed::Seed;
-use lastlayer::train::{Step, Trainer};
+use lastlayer::train::{Minimise, Trainer};
 
 const FOLDER: &str = "LASTLAYER_TEST_RESUME";
 /// The step, counted from 0, in which a process is to kill itself.
@@ -25,11 +27,11 @@ const EVERY: usize = 3;
 
 /// A run with batch norm, dropout and validation; at the end, network and history are saved in the folder.
 fn run(folder: &Path) {
-    let data = arcs(300, 0.1, Seed::new(1), &Device::Cpu).unwrap();
+    let data = arcs(300, 0.1, Seed::new(1), device()).unwrap();
     let mut plan = mlp(&[2, 32, 16]).unwrap();
     plan.layers
         .extend([("bn".to_string(), Layer::BatchNorm), ("drop".to_string(), Layer::Dropout { rate: 0.1 })]);
-    let net = SplitNet::new(plan, 2, Seed::new(2), &Device::Cpu).unwrap();
+    let net = SplitNet::new(plan, 2, Seed::new(2), device()).unwrap();
     let score = || {
         let right = net.scores_of(&data)?.argmax(1)?.eq(&data.y)?;
         Ok(right.to_dtype(lastlayer::prelude::DType::F64)?.mean_all()?.to_scalar::<f64>()?)
@@ -42,16 +44,15 @@ fn run(folder: &Path) {
         .silent()
         .checkpoints(folder, EVERY)
         .fit_validated(
-            &net,
-            &data,
-            |b| {
+            &mut Minimise::new(&net, |b| {
                 if kill_at == Some(b.step) {
                     // SAFETY: a process may send a signal to itself.
                     unsafe { libc::raise(SIGKILL) };
                 }
-                Ok(Step::new(cross_entropy(&net.forward(&b.x, b.pass())?, &b.y)?))
-            },
-            score,
+                cross_entropy(&net.forward(&b.x, b.pass())?, &b.y)
+            }),
+            &data,
+            |_| score(),
         )
         .unwrap();
     net.save(folder.join("net.safetensors")).unwrap();

@@ -1,5 +1,8 @@
 //! The generator: reference values, distribution, independence of order and platform.
 
+mod device;
+
+use device::device;
 use lastlayer::prelude::*;
 
 /// Four standard errors: a true generator fails such a test once in 16 000 runs, and ours always runs the same.
@@ -114,10 +117,10 @@ fn below_stays_below_and_refuses_zero() {
 
 #[test]
 fn tensors_repeat_on_every_call_and_differ_by_seed() -> Result<()> {
-    let make = |seed: u64| Seed::new(seed).normal_tensor((4, 3), (0.0, 1.0), DType::F64, &Device::Cpu);
+    let make = |seed: u64| Seed::new(seed).normal_tensor((4, 3), (0.0, 1.0), DType::F64, device());
     assert_eq!(make(1)?.to_vec2::<f64>()?, make(1)?.to_vec2::<f64>()?);
     assert_ne!(make(1)?.to_vec2::<f64>()?, make(2)?.to_vec2::<f64>()?);
-    let u = Seed::new(1).uniform_tensor(1000, (-2.0, 3.0), DType::F32, &Device::Cpu)?.to_vec1::<f32>()?;
+    let u = Seed::new(1).uniform_tensor(1000, (-2.0, 3.0), DType::F32, device())?.to_vec1::<f32>()?;
     assert!(u.iter().all(|v| (-2.0..3.0).contains(v)));
     Ok(())
 }
@@ -127,21 +130,21 @@ fn impossible_tensors_are_refused() {
     let s = Seed::new(1);
     for range in [(1.0, 0.0), (f64::NAN, 1.0), (0.0, f64::INFINITY)] {
         assert!(
-            matches!(s.uniform_tensor(3, range, DType::F32, &Device::Cpu), Err(Error::Config { .. })),
+            matches!(s.uniform_tensor(3, range, DType::F32, device()), Err(Error::Config { .. })),
             "{range:?}"
         );
     }
     for moments in [(0.0, -1.0), (f64::NAN, 1.0), (0.0, f64::INFINITY)] {
         assert!(
-            matches!(s.normal_tensor(3, moments, DType::F32, &Device::Cpu), Err(Error::Config { .. })),
+            matches!(s.normal_tensor(3, moments, DType::F32, device()), Err(Error::Config { .. })),
             "{moments:?}"
         );
     }
     for shape in [(1usize << 62, 4), (1 << 40, 1 << 20)] {
         assert!(matches!(
-            s.normal_tensor(shape, (0.0, 1.0), DType::F32, &Device::Cpu),
+            s.normal_tensor(shape, (0.0, 1.0), DType::F32, device()),
             Err(Error::Config { .. })
         ));
     }
-    assert_eq!(s.normal_tensor((0, 3), (0.0, 1.0), DType::F32, &Device::Cpu).unwrap().dims(), [0, 3]);
+    assert_eq!(s.normal_tensor((0, 3), (0.0, 1.0), DType::F32, device()).unwrap().dims(), [0, 3]);
 }

@@ -1,5 +1,8 @@
 //! Studies: every run once, in any order, on any number of threads and machines.
 
+mod device;
+
+use device::device;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lastlayer::error::Error;
@@ -71,21 +74,23 @@ fn a_run_that_fails_does_not_end_the_others() {
 fn runs_on_several_threads_train_as_on_one() {
     use lastlayer::data::toy::arcs;
     use lastlayer::loss::cross_entropy;
-    use lastlayer::model::{SplitNet, zoo};
-    use lastlayer::prelude::Device;
-    use lastlayer::train::{Step, Trainer};
+    use lastlayer::model::{Split, SplitNet, zoo};
+    use lastlayer::train::{Minimise, Trainer};
     let results = [1, 4].map(|threads| {
         let folder = tempfile::tempdir().unwrap();
         let train = |run: &SweepRun, record: Record| {
-            let data = arcs(200, 0.1, run.seed, &Device::Cpu)?;
-            let net = SplitNet::new(zoo::mlp(&[2, 64, 32])?, 2, run.seed, &Device::Cpu)?;
+            let data = arcs(200, 0.1, run.seed, device())?;
+            let net = SplitNet::new(zoo::mlp(&[2, 64, 32])?, 2, run.seed, device())?;
             let trainer = Trainer::adam(run.number("rate")?).epochs(3).seed(run.seed).silent();
-            let done = trainer.fit(&net, &data, |b| {
-                let loss = cross_entropy(&net.forward(&b.x, b.pass())?, &b.y)?;
-                // Candle's own backward inside a step sees its own gradients.
-                assert!(loss.backward()?.get(&net.last()[0]).is_some());
-                Ok(Step::new(loss))
-            })?;
+            let done = trainer.fit(
+                &mut Minimise::new(&net, |b| {
+                    let loss = cross_entropy(&net.forward(&b.x, b.pass())?, &b.y)?;
+                    // Candle's own backward inside a step sees its own gradients.
+                    assert!(loss.backward()?.get(&net.last()[0].1).is_some());
+                    Ok(loss)
+                }),
+                &data,
+            )?;
             Ok(record.result("loss", done.history.values("loss")?))
         };
         let sweep =

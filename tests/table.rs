@@ -4,8 +4,8 @@ use lastlayer::prelude::*;
 
 fn sample() -> Table {
     Table::new(&["method", "FNR at 5 % | FPR", "n"])
-        .row(vec![Cell::from("ours & <theirs>"), Cell::from((0.12345, 0.0067)), Cell::from(10usize)])
-        .and_then(|t| t.row(vec![Cell::from("a,\"b\""), Cell::from((0.2, 0.01)), Cell::Empty]))
+        .row(("ours & <theirs>", (0.12345, 0.0067), 10usize))
+        .and_then(|t| t.row(("a,\"b\"", (0.2, 0.01), Cell::Empty)))
         .map(|t| t.caption("Mean and 95 % interval over 5 seeds"))
         .unwrap()
 }

@@ -1,10 +1,14 @@
 //! The equations of part VII: two methods at once. What is checked here needs more than one method, so it has no file of its
 //! own in `src`.
 
+mod common;
+mod device;
+
+use common::assert_near;
+use device::device;
 use lastlayer::prelude::*;
 
 const SEED: Seed = Seed::new(7);
-const CPU: Device = Device::Cpu;
 /// Sums of some hundred products in f64.
 const ROUNDING: f64 = 1e-12;
 /// Numbers of a network in f32.
@@ -18,10 +22,6 @@ fn coins(name: &str, n: usize) -> Vec<u8> {
     (0..n as u64).map(|i| u8::from(SEED.named(name).uniform(i) < 0.4)).collect()
 }
 
-fn near(a: f64, b: f64, tolerance: f64) {
-    assert!((a - b).abs() <= tolerance * b.abs().max(1.0), "{a} is not {b}");
-}
-
 // ---- two changes
 
 #[test]
@@ -30,13 +30,13 @@ fn interaction_is_the_paired_difference_of_differences() {
     let found = factorial(&n, &f, &s, &b, 0.95).unwrap();
     let each: Vec<f64> = (0..9).map(|i| (b[i] - f[i]) - (s[i] - n[i])).collect();
     let expected = mean_interval(&each, 0.95).unwrap();
-    near(found.interaction.value, expected.value, ROUNDING);
-    near(found.interaction.low, expected.low, ROUNDING);
-    near(found.interaction.high, expected.high, ROUNDING);
+    assert_near(found.interaction.value, expected.value, ROUNDING);
+    assert_near(found.interaction.low, expected.low, ROUNDING);
+    assert_near(found.interaction.high, expected.high, ROUNDING);
     let mean = |list: &[f64]| list.iter().sum::<f64>() / 9.0;
-    near(found.both.value - found.first.value - found.second.value, found.interaction.value, ROUNDING);
-    near(found.neither, mean(&n), ROUNDING);
-    near(found.first.value, mean(&f) - mean(&n), ROUNDING);
+    assert_near(found.both.value - found.first.value - found.second.value, found.interaction.value, ROUNDING);
+    assert_near(found.neither, mean(&n), ROUNDING);
+    assert_near(found.first.value, mean(&f) - mean(&n), ROUNDING);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn changes_that_add_up_do_not_interact() {
     let plus = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x + y).collect::<Vec<f64>>();
     let (first, second) = (plus(&n, &a), plus(&n, &b));
     let found = factorial(&n, &first, &second, plus(&first, &b), 0.95).unwrap();
-    near(found.interaction.value, 0.0, ROUNDING);
+    assert_near(found.interaction.value, 0.0, ROUNDING);
     // Each difference of differences is rounding, and so is the interval.
     assert!(found.interaction.high - found.interaction.low < ROUNDING);
     assert!(found.first.high - found.first.low > 0.1, "the gains themselves vary");
@@ -71,7 +71,7 @@ fn losses_with_a_free_threshold_pull_with_sum_zero() {
     let (s, y) = (normals("s", 60), coins("y", 60));
     for kind in [AucLoss::Value, AucLoss::Ramp] {
         let pull = auc_loss(&s, &y, 0.7, kind).unwrap().gradient;
-        near(pull.iter().sum(), 0.0, ROUNDING);
+        assert_near(pull.iter().sum(), 0.0, ROUNDING);
         assert!(pull.iter().any(|p| p.abs() > 1e-3));
     }
     let labels = Labels::new(&y).unwrap();
@@ -79,12 +79,12 @@ fn losses_with_a_free_threshold_pull_with_sum_zero() {
         let goal = RateProblem::fnr_at_fpr(target, Surrogate::sigmoid(3.0)).unwrap();
         let t = goal.solve(&s, &labels).unwrap().t;
         let pull = goal.adjoint(&s, &labels, &t).unwrap().cotangent;
-        near(pull.iter().sum(), 0.0, ROUNDING);
+        assert_near(pull.iter().sum(), 0.0, ROUNDING);
         assert!(pull.iter().any(|p| p.abs() > 1e-3));
     }
     // The logistic loss has its threshold at zero, and pulls all scores towards the odds.
-    let s = Var::new(&s[..], &CPU).unwrap();
-    let y = Tensor::new(y.iter().map(|y| f64::from(*y)).collect::<Vec<f64>>(), &CPU).unwrap();
+    let s = Var::new(&s[..], device()).unwrap();
+    let y = Tensor::new(y.iter().map(|y| f64::from(*y)).collect::<Vec<f64>>(), device()).unwrap();
     let store = bce_logits(&s, &y).unwrap().backward().unwrap();
     assert!(store.get(&s).unwrap().numbers().unwrap().iter().sum::<f64>().abs() > 1e-2);
 }
@@ -134,12 +134,12 @@ fn two_losses(w: &Var, x: &Tensor, y: [&Tensor; 2], heads: [&Tensor; 2]) -> [(f6
 #[test]
 fn a_reversed_rival_slows_the_own_loss_by_the_inner_product() {
     let tensor = |name: &str, shape: (usize, usize)| {
-        SEED.named(name).normal_tensor(shape, (0.0, 1.0), DType::F64, &CPU).unwrap()
+        SEED.named(name).normal_tensor(shape, (0.0, 1.0), DType::F64, device()).unwrap()
     };
     let (x, w) = (tensor("x", (40, 5)), Var::from_tensor(&tensor("w", (5, 3))).unwrap());
     let heads = [tensor("own", (3, 1)), tensor("rival", (3, 1))];
     let label = |name: &str| {
-        Tensor::new(coins(name, 40).iter().map(|y| f64::from(*y)).collect::<Vec<f64>>(), &CPU).unwrap()
+        Tensor::new(coins(name, 40).iter().map(|y| f64::from(*y)).collect::<Vec<f64>>(), device()).unwrap()
     };
     let y = [label("own"), label("rival")];
     let [(before, own), (_, rival)] = two_losses(&w, &x, [&y[0], &y[1]], [&heads[0], &heads[1]]);
@@ -153,12 +153,12 @@ fn a_reversed_rival_slows_the_own_loss_by_the_inner_product() {
         let store = (own_loss + bce_logits(&reversed, &y[1]).unwrap()).unwrap().backward().unwrap();
         let direction = store.get(&w).unwrap();
         for (d, (a, b)) in direction.numbers().unwrap().iter().zip(own.iter().zip(&rival)) {
-            near(*d, a - strength * b, ROUNDING);
+            assert_near(*d, a - strength * b, ROUNDING);
         }
         let next = Var::from_tensor(&(w.as_tensor() - (direction * STEP).unwrap()).unwrap()).unwrap();
         let [(after, _), _] = two_losses(&next, &x, [&y[0], &y[1]], [&heads[0], &heads[1]]);
         let speed = inner(&own, &own) - strength * inner(&own, &rival);
-        near((before - after) / STEP, speed, 1e-4);
+        assert_near((before - after) / STEP, speed, 1e-4);
     }
 }
 
@@ -166,49 +166,49 @@ fn a_reversed_rival_slows_the_own_loss_by_the_inner_product() {
 
 fn contested() -> Dataset {
     let n = 64;
-    let x = SEED.named("x").normal_tensor((n, 6), (0.0, 1.0), DType::F32, &CPU).unwrap();
+    let x = SEED.named("x").normal_tensor((n, 6), (0.0, 1.0), DType::F32, device()).unwrap();
     let a: Vec<f32> =
         coins("a", n).iter().zip(coins("b", n)).flat_map(|(a, b)| [f32::from(*a), f32::from(b)]).collect();
-    let y = Tensor::zeros(n, DType::U32, &CPU).unwrap();
+    let y = Tensor::zeros(n, DType::U32, device()).unwrap();
     let data = Dataset::new("contest", x, y, ["all"]).unwrap();
-    data.with_attributes(Tensor::from_vec(a, (n, 2), &CPU).unwrap(), ["a", "b"]).unwrap()
+    data.with_attributes(Tensor::from_vec(a, (n, 2), device()).unwrap(), ["a", "b"]).unwrap()
 }
 
 fn adversary(data: &Dataset) -> Adversary {
     let contest = Contest { loss: AdvLoss::Reverse, strength: 0.5, rival_steps: 1, ..Contest::default() };
-    Adversary::new(zoo::mlp(&[6, 4]).unwrap(), data, &["a"], &["b"], contest, SEED, &CPU).unwrap()
+    Adversary::new(zoo::mlp(&[6, 4]).unwrap(), data, &["a"], &["b"], contest, SEED, device()).unwrap()
 }
 
-/// Parameters of the backbone after a step of plain descent on the whole set.
-fn after(data: &Dataset, step: impl Fn(&Adversary, &Batch) -> Result<Step>) -> Vec<f64> {
-    let adversary = adversary(data);
-    let trainer = Trainer::sgd(1.0, 0.0).batch(data.n()).seed(SEED).silent();
-    trainer.fit(&adversary, data, |b| step(&adversary, b)).unwrap();
-    adversary.phi.vars().iter().flat_map(|var| var.numbers().unwrap().into_owned()).collect()
+/// Parameters of the backbone of a method after a step of plain descent on the whole set.
+fn after(data: &Dataset, net: &Network, method: &mut impl Method) -> Vec<f64> {
+    Trainer::sgd(1.0, 0.0).batch(data.n()).seed(SEED).silent().fit(method, data).unwrap();
+    net.bottom().iter().flat_map(|(_, var)| var.numbers().unwrap().into_owned()).collect()
 }
 
 #[test]
 fn an_own_loss_replaces_the_logistic_one_and_nothing_else() {
     let data = contested();
-    let usual = after(&data, |adversary, b| adversary.step(b));
-    let same =
-        after(&data, |adversary, b| adversary.step_with(b, |s, y| Ok(bce_logits_each(s, y)?.mean_all()?)));
+    let moved = |mut adversary: Adversary| after(&data, &adversary.net().clone(), &mut adversary);
+    let usual = moved(adversary(&data));
+    let same = moved(adversary(&data).own_loss(|s, y| Ok(bce_logits_each(s, y)?.mean_all()?)));
     assert_eq!(usual, same);
     let by_auc = |s: &Tensor, y: &Tensor| auc_loss(s, y, 1.0, AucLoss::Value)?.on(s);
-    let found = after(&data, |adversary, b| adversary.step_with(b, by_auc));
+    let found = moved(adversary(&data).own_loss(by_auc));
     // By hand: the gradient of the own AUC loss less half of that of the rival's logistic loss.
-    let by_hand = after(&data, |adversary, b| {
-        let z = adversary.phi.forward(&b.x, b.pass())?;
-        let own = by_auc(&adversary.own.forward(&z, b.pass())?, &b.data.attribute("a")?.unsqueeze(1)?)?;
-        let rival = adversary.rival_net()?.head.forward(&reverse(&z, 0.5)?, b.pass())?;
-        Ok(Step::new((own + bce_logits(&rival, &b.data.attribute("b")?.unsqueeze(1)?)?)?))
+    let adversary = adversary(&data);
+    let (net, rivals) = (adversary.net(), adversary.rival_net().unwrap());
+    let mut by_hand = Minimise::over(adversary.groups(), |b| {
+        let z = net.features(&b.x, b.pass())?;
+        let own = by_auc(&net.scores(&z, b.pass())?.unsqueeze(1)?, &b.data.attribute("a")?.unsqueeze(1)?)?;
+        let rival = rivals.scores(&reverse(&z, 0.5)?, b.pass())?;
+        Ok((own + bce_logits(&rival, &b.data.attribute("b")?.to_dtype(rival.dtype())?)?)?)
     });
-    found.iter().zip(&by_hand).for_each(|(a, b)| near(*a, *b, SINGLE));
+    let by_hand = after(&data, net, &mut by_hand);
+    found.iter().zip(&by_hand).for_each(|(a, b)| assert_near(*a, *b, SINGLE));
     assert!(found.iter().zip(&usual).any(|(a, b)| (a - b).abs() > 1e-3));
-    let failing = adversary(&data);
+    let mut failing = self::adversary(&data).own_loss(|_, _| Err(Error::config("loss", "none", "one")));
     let trainer = Trainer::sgd(1.0, 0.0).batch(data.n()).seed(SEED).silent();
-    let nothing = trainer
-        .fit(&failing, &data, |b| failing.step_with(b, |_, _| Err(Error::config("loss", "none", "one"))));
+    let nothing = trainer.fit(&mut failing, &data);
     assert!(matches!(nothing, Err(Error::Config { .. })), "what the loss says comes through");
 }
 
@@ -249,7 +249,7 @@ fn a_tree_has_one_operating_point_per_leaf_and_loses_less_than_a_leaf() {
         let t = scores.threshold_at_fpr(target).unwrap();
         let kept = share(&s, &y, 0, |s| s > t);
         let best = reached.iter().copied().filter(|r| *r <= target + ROUNDING).fold(0.0, f64::max);
-        near(kept, best, ROUNDING);
+        assert_near(kept, best, ROUNDING);
         // What is lost of the target is less than the negatives of the leaf that no longer fits.
         assert!(target - kept < share(&s, &y, 0, |s| s == t) + ROUNDING);
     }
@@ -283,7 +283,7 @@ fn a_coin_between_two_thresholds_reaches_the_target() {
                     low + w * (high - low)
                 }
             };
-            near(found, expected, 1e-9);
+            assert_near(found, expected, 1e-9);
             assert!(found <= scores.fnr_at_fpr(target).unwrap() + ROUNDING, "a coin never hurts");
         }
     }
@@ -311,7 +311,7 @@ fn readers_that_rarely_disagree_have_rates_that_are_close() {
             // The bound is reached where all disagreements go one way.
             let never: Vec<u8> = head.iter().zip(&tree).map(|(h, t)| h & t).collect();
             let one_way = members.iter().filter(|i| never[**i] != head[**i]).count() as f64 / n;
-            near(rate(&head) - rate(&never), one_way, ROUNDING);
+            assert_near(rate(&head) - rate(&never), one_way, ROUNDING);
         }
     }
 }
@@ -323,10 +323,10 @@ fn an_interaction_is_root_two_wider_than_a_gain() {
     let error = |row: u32| (0..8).map(|seed| sign(row, seed)).collect::<Vec<f64>>();
     let found = factorial(error(1), error(2), error(4), error(7), 0.95).unwrap();
     let width = |estimate: Estimate| estimate.high - estimate.low;
-    near(width(found.interaction), 2f64.sqrt() * width(found.first), ROUNDING);
-    near(width(found.first), width(found.both), ROUNDING);
+    assert_near(width(found.interaction), 2f64.sqrt() * width(found.first), ROUNDING);
+    assert_near(width(found.first), width(found.both), ROUNDING);
     // What all four cells share, a hard seed for instance, is in none of the widths.
     let hard = |row: u32| (0..8).map(|seed| sign(row, seed) + 10.0 * f64::from(seed)).collect::<Vec<f64>>();
     let shared = factorial(hard(1), hard(2), hard(4), hard(7), 0.95).unwrap();
-    near(width(shared.interaction), width(found.interaction), ROUNDING);
+    assert_near(width(shared.interaction), width(found.interaction), ROUNDING);
 }

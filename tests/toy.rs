@@ -1,36 +1,35 @@
 //! Toy sets: shapes to look at, and Gaussians whose closed forms agree with counts and with the published optima.
 
+mod common;
+mod device;
+
+use common::near_named;
+use device::device;
 use lastlayer::data::toy::{Gaussians, arcs, rings};
 use lastlayer::distribution::{normal_cdf, normal_quantile};
 use lastlayer::error::Error;
-use lastlayer::prelude::Device;
 use lastlayer::seed::Seed;
 
-const CPU: Device = Device::Cpu;
 const SEED: Seed = Seed::new(5);
-
-fn close(name: &str, value: f64, expected: f64, tolerance: f64) {
-    assert!((value - expected).abs() <= tolerance, "{name}: {value}, expected {expected} ± {tolerance}");
-}
 
 #[test]
 fn arcs_and_rings_lie_on_their_curves() {
-    let data = arcs(300, 0.0, SEED, &CPU).unwrap();
+    let data = arcs(300, 0.0, SEED, device()).unwrap();
     let x: Vec<Vec<f32>> = data.x.to_vec2().unwrap();
     for (point, label) in x.iter().zip(data.labels().unwrap()) {
         let (cx, cy) = if label == 0 { (0.0, 0.0) } else { (1.0, 0.5) };
-        close("radius", f64::from((point[0] - cx).hypot(point[1] - cy)), 1.0, 1e-6);
+        near_named("radius", f64::from((point[0] - cx).hypot(point[1] - cy)), 1.0, 1e-6);
         assert!(if label == 0 { point[1] >= 0.0 } else { point[1] <= 0.5 });
     }
-    let data = rings(3, 300, 0.0, SEED, &CPU).unwrap();
+    let data = rings(3, 300, 0.0, SEED, device()).unwrap();
     assert_eq!(data.class_counts().unwrap(), [100, 100, 100]);
     let x: Vec<Vec<f32>> = data.x.to_vec2().unwrap();
     for (point, label) in x.iter().zip(data.labels().unwrap()) {
-        close("radius", f64::from(point[0].hypot(point[1])), f64::from(label + 1), 1e-6);
+        near_named("radius", f64::from(point[0].hypot(point[1])), f64::from(label + 1), 1e-6);
     }
     assert_eq!(
-        rings(3, 300, 0.1, SEED, &CPU).unwrap().x.to_vec2::<f32>().unwrap(),
-        rings(3, 300, 0.1, SEED, &CPU).unwrap().x.to_vec2::<f32>().unwrap()
+        rings(3, 300, 0.1, SEED, device()).unwrap().x.to_vec2::<f32>().unwrap(),
+        rings(3, 300, 0.1, SEED, device()).unwrap().x.to_vec2::<f32>().unwrap()
     );
 }
 
@@ -43,12 +42,12 @@ fn best_rates_and_aucs_match_the_reference_optima() {
     for (task, (name, rates)) in [Gaussians::a(), Gaussians::b(), Gaussians::c()].iter().zip(OPTIMA) {
         for (fpr, rate) in [0.01, 0.02, 0.05, 0.10].into_iter().zip(rates) {
             let (w, fnr) = task.best_fnr_at_fpr(fpr).unwrap();
-            close(name, 100.0 * fnr, rate, 0.06);
-            close(name, task.fnr_at_fpr(&w, fpr).unwrap(), fnr, 1e-12);
+            near_named(name, 100.0 * fnr, rate, 0.06);
+            near_named(name, task.fnr_at_fpr(&w, fpr).unwrap(), fnr, 1e-12);
         }
     }
-    close("A", 100.0 * Gaussians::a().best_auc().unwrap().1, 92.93, 0.006);
-    close("D", 100.0 * Gaussians::d().best_auc().unwrap().1, 80.39, 0.006);
+    near_named("A", 100.0 * Gaussians::a().best_auc().unwrap().1, 92.93, 0.006);
+    near_named("D", 100.0 * Gaussians::d().best_auc().unwrap().1, 80.39, 0.006);
 }
 
 #[test]
@@ -78,7 +77,7 @@ fn no_direction_beats_the_best() {
 #[test]
 fn closed_forms_agree_with_counts() {
     let task = Gaussians::a();
-    let data = task.sample(40_000, SEED, &CPU).unwrap();
+    let data = task.sample(40_000, SEED, device()).unwrap();
     let w = [0.7, 0.4, -0.2, 0.1, 0.3, 0.0];
     let x: Vec<Vec<f32>> = data.x.to_vec2().unwrap();
     let scores = x.iter().map(|row| row.iter().zip(w).map(|(x, w)| f64::from(*x) * w).sum::<f64>());
@@ -86,20 +85,20 @@ fn closed_forms_agree_with_counts() {
     scores.zip(&labels).for_each(|(s, y)| sides[*y as usize].push(s));
     let [mut negatives, positives] = sides;
     // Four standard errors of a share of 12 000.
-    close("prevalence", positives.len() as f64 / 40_000.0, 0.3, 0.0092);
+    near_named("prevalence", positives.len() as f64 / 40_000.0, 0.3, 0.0092);
     negatives.sort_by(f64::total_cmp);
     let wins: usize = positives.iter().map(|s| negatives.partition_point(|n| n < s)).sum();
     let auc = wins as f64 / (negatives.len() * positives.len()) as f64;
-    close("AUC", auc, task.auc(&w).unwrap(), 0.01);
+    near_named("AUC", auc, task.auc(&w).unwrap(), 0.01);
     for fpr in [0.05, 0.2, 0.5] {
         let threshold = negatives[negatives.len() - 1 - (fpr * negatives.len() as f64) as usize];
         let missed = positives.iter().filter(|s| **s <= threshold).count() as f64 / positives.len() as f64;
-        close("FNR", missed, task.fnr_at_fpr(&w, fpr).unwrap(), 0.025);
-        close("TPR", 1.0 - task.fnr_at_fpr(&w, fpr).unwrap(), task.tpr_at_fpr(&w, fpr).unwrap(), 1e-15);
+        near_named("FNR", missed, task.fnr_at_fpr(&w, fpr).unwrap(), 0.025);
+        near_named("TPR", 1.0 - task.fnr_at_fpr(&w, fpr).unwrap(), task.tpr_at_fpr(&w, fpr).unwrap(), 1e-15);
     }
     // The area under the closed-form ROC is the closed-form AUC (midpoint rule).
     let area: f64 = (0..20_000).map(|i| task.tpr_at_fpr(&w, (f64::from(i) + 0.5) / 2e4).unwrap() / 2e4).sum();
-    close("area", area, task.auc(&w).unwrap(), 1e-5);
+    near_named("area", area, task.auc(&w).unwrap(), 1e-5);
 }
 
 #[test]
@@ -110,35 +109,37 @@ fn unit_gaussians_have_the_textbook_forms() {
         sds: vec![vec![1.0], vec![1.0]],
         prevalence: vec![1.0, 1.0],
     };
-    close("AUC", task.auc(&[2.0]).unwrap(), normal_cdf(1.5 / 2f64.sqrt()), 1e-15);
+    near_named("AUC", task.auc(&[2.0]).unwrap(), normal_cdf(1.5 / 2f64.sqrt()), 1e-15);
     let fnr = normal_cdf(normal_quantile(0.9).unwrap() - 1.5);
-    close("FNR", task.fnr_at_fpr(&[3.0], 0.1).unwrap(), fnr, 1e-15);
-    close("best", task.best_fnr_at_fpr(0.1).unwrap().1, fnr, 1e-12);
+    near_named("FNR", task.fnr_at_fpr(&[3.0], 0.1).unwrap(), fnr, 1e-15);
+    near_named("best", task.best_fnr_at_fpr(0.1).unwrap().1, fnr, 1e-12);
 }
 
 #[test]
 fn three_gaussians_have_their_moments() {
     let task = Gaussians::three();
-    let data = task.sample(30_000, SEED, &CPU).unwrap();
+    let data = task.sample(30_000, SEED, device()).unwrap();
     for (class, name) in data.names.classes.clone().iter().enumerate() {
         let part = data.classes(&[name]).unwrap();
         let means: Vec<f32> = part.x.mean(0).unwrap().to_vec1().unwrap();
         let variances: Vec<f32> = part.x.var(0).unwrap().to_vec1().unwrap();
         for c in 0..4 {
             // Four standard errors of a mean of 10 000; a variance is that of 10 000 squares.
-            close("mean", f64::from(means[c]), task.means[class][c], 0.04 * task.sds[class][c]);
-            close("sd", f64::from(variances[c]).sqrt(), task.sds[class][c], 0.03 * task.sds[class][c]);
+            near_named("mean", f64::from(means[c]), task.means[class][c], 0.04 * task.sds[class][c]);
+            near_named("sd", f64::from(variances[c]).sqrt(), task.sds[class][c], 0.03 * task.sds[class][c]);
         }
     }
 }
 
 #[test]
 fn bad_toys_are_refused() {
-    for result in [arcs(1, 0.1, SEED, &CPU), rings(0, 5, 0.1, SEED, &CPU), rings(3, 2, 0.1, SEED, &CPU)] {
+    for result in
+        [arcs(1, 0.1, SEED, device()), rings(0, 5, 0.1, SEED, device()), rings(3, 2, 0.1, SEED, device())]
+    {
         assert!(matches!(result, Err(Error::Config { .. })));
     }
     for noise in [f64::NAN, -1.0, f64::INFINITY] {
-        assert!(matches!(arcs(10, noise, SEED, &CPU), Err(Error::Config { .. })));
+        assert!(matches!(arcs(10, noise, SEED, device()), Err(Error::Config { .. })));
     }
     let task = Gaussians::a();
     assert!(matches!(task.auc(&[1.0]), Err(Error::Shape { .. })));
@@ -149,11 +150,11 @@ fn bad_toys_are_refused() {
         assert!(matches!(task.best_fnr_at_fpr(fpr), Err(Error::Config { .. })));
     }
     assert!(matches!(Gaussians::three().best_auc(), Err(Error::Shape { .. })));
-    assert!(matches!(task.sample(0, SEED, &CPU), Err(Error::Shape { .. })));
+    assert!(matches!(task.sample(0, SEED, device()), Err(Error::Shape { .. })));
     let broken = |change: &dyn Fn(&mut Gaussians)| {
         let mut task = Gaussians::a();
         change(&mut task);
-        task.sample(3, SEED, &CPU).is_err() && task.auc(&[1.0; 6]).is_err()
+        task.sample(3, SEED, device()).is_err() && task.auc(&[1.0; 6]).is_err()
     };
     assert!(broken(&|t| t.sds[0][1] = 0.0));
     assert!(broken(&|t| t.means[1][1] = f64::NAN));

@@ -7,6 +7,7 @@ use lastlayer::prelude::*;
 use lastlayer::train::SweepRun;
 
 use crate::rate::{complete, deviation, mean, results, sweep};
+use crate::{device, here};
 
 const OWN: &str = "cheeks";
 const RIVAL: &str = "glasses";
@@ -22,7 +23,7 @@ struct Sets {
 fn critters(preset: &str, seed: u64) -> Result<Sets> {
     let preset = if preset == "shift" { Preset::Shift } else { Preset::Iid };
     let critters = Critters::new(preset, Seed::new(seed).named("critters"));
-    let part = |part, n| critters.part(part, n, &Device::Cpu)?.pooled(2);
+    let part = |part, n| critters.part(part, n, &device()?)?.pooled(2);
     let train = part(Part::Train, 6000)?;
     let validation = part(Part::Validation, 4000)?.centred(&train)?;
     let half = |from: usize| validation.subset(&(from..from + 2000).collect::<Vec<_>>());
@@ -34,7 +35,7 @@ fn critters(preset: &str, seed: u64) -> Result<Sets> {
 }
 
 /// Share of right decisions for an attribute.
-fn accuracy(net: &SplitNet, data: &Dataset, attribute: &str) -> Result<f64> {
+fn accuracy(net: &dyn Split, data: &Dataset, attribute: &str) -> Result<f64> {
     let scores = Scores::new(net.scores_of(data)?.flatten_all()?, data.attribute(attribute)?)?;
     Ok(100.0 * scores.confusion(0.0)?.accuracy())
 }
@@ -79,7 +80,7 @@ fn train(method: &str, sets: &Sets, seed: Seed) -> Result<Adversary> {
     let (mut contest, mut rivals) = (Contest::default(), vec![RIVAL]);
     if let Some((_, loss, strength, decorrelated)) = methods().into_iter().find(|(name, ..)| name == method) {
         let rival_steps = match loss {
-            // The paper has two updates a batch, one of them the head's.
+            // One step for each side in turn; the paper alternates and gives no counts.
             AdvLoss::FlippedLabel => 1,
             // As often as critics with clipped weights usually step.
             AdvLoss::WassersteinClipped { .. } => 5,
@@ -105,9 +106,9 @@ fn train(method: &str, sets: &Sets, seed: Seed) -> Result<Adversary> {
         }
     }
     let plan = zoo::mlp_on(&[3, 16, 16], &[16])?;
-    let adversary = Adversary::new(plan, &sets.train, &[OWN], &rivals, contest, seed, &Device::Cpu)?;
+    let mut adversary = Adversary::new(plan, &sets.train, &[OWN], &rivals, contest, seed, &device()?)?;
     let trainer = Trainer::adam(rate).decay(Decay::Penalty(penalty)).epochs(20).batch(64).seed(seed).silent();
-    let net = adversary.net();
+    let net = adversary.net().clone();
     let validate = || accuracy(&net, &sets.halves[0], OWN);
     if method == "weighted" {
         // The single task with decorrelating weights on its own loss.
@@ -116,19 +117,18 @@ fn train(method: &str, sets: &Sets, seed: Seed) -> Result<Adversary> {
         };
         let weights = decorrelating_weights(&labels(OWN)?, &labels(RIVAL)?)?;
         trainer.fit_validated(
-            &net,
-            &sets.train,
-            |b| {
+            &mut Minimise::new(&net, |b| {
                 let s = net.forward(&b.x, b.pass())?;
                 let w: Vec<f32> = b.rows.iter().map(|row| weights[*row] as f32).collect();
                 let each = bce_logits_each(&s, &b.data.attribute(OWN)?)?;
                 Ok(Step::new((each * Tensor::new(w, s.device())?)?.mean_all()?))
-            },
-            validate,
+            }),
+            &sets.train,
+            |_| validate(),
         )?;
         return Ok(adversary);
     }
-    trainer.fit_validated(&adversary, &sets.train, |b| adversary.step(b), validate)?;
+    trainer.fit_validated(&mut adversary, &sets.train, |_| validate())?;
     Ok(adversary)
 }
 
@@ -144,10 +144,11 @@ pub fn pair(words: &[String]) -> Result<Option<Record>> {
         .seeds(CHOICE);
     let sets: BTreeMap<u64, Sets> =
         CHOICE.iter().map(|seed| Ok((*seed, critters("shift", *seed)?))).collect::<Result<_>>()?;
-    choice.run("cpu", |run: &SweepRun, record| {
+    choice.run(here()?, |run: &SweepRun, record| {
         let sets = &sets[&run.seed.value()];
-        let net = train(run.text("method")?, sets, run.seed)?.net();
-        let [first, second] = [0, 1].map(|half| accuracy(&net, &sets.halves[half], OWN));
+        let adversary = train(run.text("method")?, sets, run.seed)?;
+        let net = adversary.net();
+        let [first, second] = [0, 1].map(|half| accuracy(net, &sets.halves[half], OWN));
         Ok(record.result("first", first?).result("second", second?))
     })?;
     let tried = (contests.len() + singles.len()) * CHOICE.len();
@@ -174,13 +175,13 @@ pub fn pair(words: &[String]) -> Result<Option<Record>> {
             sets.insert((preset.to_string(), seed), critters(preset, seed)?);
         }
     }
-    study.run("cpu", |run: &SweepRun, record| {
+    study.run(here()?, |run: &SweepRun, record| {
         let sets = &sets[&(run.text("preset")?.to_string(), run.seed.value())];
         let adversary = train(run.text("method")?, sets, run.seed)?;
         let net = adversary.net();
-        let leak = leakage(&net, &sets.train, &sets.halves[1], RIVAL)?;
+        let leak = leakage(net, &sets.train, &sets.halves[1], RIVAL)?;
         let record = record
-            .result("test", accuracy(&net, &sets.test, OWN)?)
+            .result("test", accuracy(net, &sets.test, OWN)?)
             .result("leak", 100.0 * leak.auc.value)
             .result("leak_balanced", 100.0 * leak.balanced);
         Ok(match adversary.contest.loss {
@@ -191,7 +192,7 @@ pub fn pair(words: &[String]) -> Result<Option<Record>> {
         })
     })?;
     let Some(records) = complete(&study, 2 * all.len() * FRESH as usize)? else { return Ok(None) };
-    let mut record = Record::start("adversary-pair", "cpu")
+    let mut record = Record::start("adversary-pair", here()?)
         .config("seeds", FRESH)
         .config("chosen_adversary", adversary.clone())
         .config("chosen_single", single.clone())
@@ -243,14 +244,14 @@ fn difference(record: Record, name: &str, ours: &[f64], theirs: &[f64]) -> Resul
 /// Features of a trunk that was trained on all sixteen attributes, cached, for each part.
 fn cached(seed: Seed) -> Result<[Dataset; 2]> {
     let critters = Critters::new(Preset::Iid, seed.named("critters"));
-    let part = |part, n| critters.part(part, n, &Device::Cpu)?.pooled(2);
+    let part = |part, n| critters.part(part, n, &device()?)?.pooled(2);
     let raw = part(Part::Train, 6000)?;
     let (train, validation) = (raw.centred(&raw)?, part(Part::Validation, 4000)?.centred(&raw)?);
     let names: Vec<String> = train.names.attributes.clone();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let plan = zoo::mlp_on(&[3, 16, 16], &[256, 64])?;
-    let all = Adversary::new(plan, &train, &names, &[], Contest::default(), seed, &Device::Cpu)?;
-    Trainer::adam(1e-3).epochs(8).batch(128).seed(seed).silent().fit(&all, &train, |b| all.step(b))?;
+    let mut all = Adversary::new(plan, &train, &names, &[], Contest::default(), seed, &device()?)?;
+    Trainer::adam(1e-3).epochs(8).batch(128).seed(seed).silent().fit(&mut all, &train)?;
     let net = all.net();
     Ok([net.feature_set(&train)?, net.feature_set(&validation)?])
 }
@@ -281,12 +282,11 @@ pub fn search(words: &[String]) -> Result<Option<Record>> {
     let flagged = (0..m).filter(|a| transfer.naive_worst(*a).is_ok_and(|worst| worst.is_some())).count();
     let significant = transfer.significant(0.1)?;
     let partners = transfer.partners(0.05)?;
-    let labels = train.a.clone().ok_or_else(|| Error::data("critters", "no attributes"))?;
-    let cloud = scatter(&labels, &transfer)?;
+    let cloud = scatter(train.attributes()?, &transfer)?;
     let numbers = |array: &Array2<f64>| {
         array.iter().map(|v| if v.is_nan() { 0.0 } else { 100.0 * v }).collect::<Vec<f64>>()
     };
-    let mut record = Record::start("adversary-search", "cpu")
+    let mut record = Record::start("adversary-search", here()?)
         .config("pair_seeds", PAIR_SEEDS.len())
         .config("single_seeds", single_seeds.len())
         .config("attributes", names.clone())

@@ -6,6 +6,7 @@ use lastlayer::prelude::*;
 use lastlayer::train::SweepRun;
 
 use crate::rate::{complete, deviation, mean, results, sweep};
+use crate::{device, here};
 
 const SEEDS: u64 = 5;
 const EPOCHS: usize = 30;
@@ -17,7 +18,7 @@ const WEIGHT: f64 = 1.0;
 /// Critters in 16 by 16 pixels, drawn anew for each seed, centred on the training images.
 pub fn critters(preset: Preset, seed: Seed) -> Result<Parts> {
     let critters = Critters::new(preset, seed.named("critters"));
-    let part = |part, n| critters.part(part, n, &Device::Cpu)?.pooled(2);
+    let part = |part, n| critters.part(part, n, &device()?)?.pooled(2);
     let (train, validation, test) =
         (part(Part::Train, 6000)?, part(Part::Validation, 1500)?, part(Part::Test, 4000)?);
     let centred = |data: &Dataset| data.centred(&train);
@@ -62,7 +63,7 @@ fn method(name: &str) -> Result<(Layer, Baseline, Option<Foca>)> {
 fn train(name: &str, rate: f64, data: &Dataset, seed: Seed) -> Result<(SplitNet, f64)> {
     let (bound, baseline, foca) = method(name)?;
     let plan = extractor(zoo::mlp_on(&[3, 16, 16], &[256])?, 32, bound, baseline)?;
-    let net = SplitNet::new(plan, data.k(), seed, &Device::Cpu)?;
+    let net = SplitNet::new(plan, data.k(), seed, &device()?)?;
     let trainer = Trainer::adam(rate)
         .epochs(EPOCHS)
         .batch(BATCH)
@@ -70,17 +71,17 @@ fn train(name: &str, rate: f64, data: &Dataset, seed: Seed) -> Result<(SplitNet,
         .seed(seed)
         .silent();
     let run = match foca {
-        Some(foca) => {
-            let strangers = foca.strangers(data)?;
-            trainer.fit(&net, data, |b| strangers.step(&net, b))?
-        }
-        None => trainer.fit(&net, data, |b| {
-            let s = net.forward(&b.x, b.pass())?;
-            Ok(Step::new(match name {
-                "squared" => (squared(&s, &one_hot(&b.y, data.k(), s.dtype())?)? * data.k() as f64)?,
-                _ => cross_entropy(&s, &b.y)?,
-            }))
-        })?,
+        Some(foca) => trainer.fit(&mut FocaTraining::new(&net, data, foca)?, data)?,
+        None => trainer.fit(
+            &mut Minimise::new(&net, |b| {
+                let s = net.forward(&b.x, b.pass())?;
+                Ok(Step::new(match name {
+                    "squared" => (squared(&s, &one_hot(&b.y, data.k(), s.dtype())?)? * data.k() as f64)?,
+                    _ => cross_entropy(&s, &b.y)?,
+                }))
+            }),
+            data,
+        )?,
     };
     Ok((net, run.seconds))
 }
@@ -163,13 +164,13 @@ pub fn partial(words: &[String]) -> Result<Option<Record>> {
     ];
     let sets = all_critters(Preset::Iid, SEEDS)?;
     let study = sweep("foca-critters", words)?.vary("method", &METHODS).seeds(1..=SEEDS);
-    study.run("cpu", |run: &SweepRun, record| {
+    study.run(here()?, |run: &SweepRun, record| {
         let parts = &sets[&run.seed.value()];
         let (net, seconds) = train(run.text("method")?, RATE, &parts.train, run.seed)?;
         measure(&net, parts, run.seed, record.result("seconds", seconds))
     })?;
     let Some(records) = complete(&study, METHODS.len() * SEEDS as usize)? else { return Ok(None) };
-    let mut record = Record::start("foca-critters", "cpu")
+    let mut record = Record::start("foca-critters", here()?)
         .config("seeds", SEEDS)
         .config("epochs", EPOCHS)
         .config("batch", BATCH)
@@ -220,7 +221,7 @@ pub fn rates(words: &[String]) -> Result<Option<Record>> {
         .vary("method", &METHODS)
         .vary("rate", &RATES.map(|(name, _)| name))
         .seeds(1..=TRIED);
-    study.run("cpu", |run: &SweepRun, record| {
+    study.run(here()?, |run: &SweepRun, record| {
         let parts = &sets[&run.seed.value()];
         let rate = RATES.iter().find(|(name, _)| run.text("rate").is_ok_and(|text| text == *name));
         let (_, rate) = *rate.ok_or_else(|| Error::config("rate", &run.name, "one of the table's"))?;
@@ -234,7 +235,7 @@ pub fn rates(words: &[String]) -> Result<Option<Record>> {
     let Some(records) = complete(&study, METHODS.len() * RATES.len() * TRIED as usize)? else {
         return Ok(None);
     };
-    let mut record = Record::start("foca-rates", "cpu").config("seeds", TRIED).config("epochs", EPOCHS);
+    let mut record = Record::start("foca-rates", here()?).config("seeds", TRIED).config("epochs", EPOCHS);
     for method in METHODS {
         for (rate, _) in RATES {
             for key in ["full", "gap_5"] {
@@ -254,25 +255,28 @@ pub fn toy(words: &[String]) -> Result<Option<Record>> {
         .vary("optimiser", &["sgd", "adam"])
         .vary("method", &["joint", "foca"])
         .seeds(1..=RUNS);
-    study.run("cpu", |run: &SweepRun, record| {
-        let data = arcs(200, 0.1, run.seed.named("arcs"), &Device::Cpu)?;
+    study.run(here()?, |run: &SweepRun, record| {
+        let data = arcs(200, 0.1, run.seed.named("arcs"), &device()?)?;
         let bound = Layer::Ball { radius: 3.0 };
         let plan = extractor(zoo::mlp(&[2, 64, 64])?, 2, bound, Baseline::Plain)?;
-        let net = SplitNet::new(plan, 2, run.seed, &Device::Cpu)?;
+        let net = SplitNet::new(plan, 2, run.seed, &device()?)?;
         let trainer = match run.text("optimiser")? {
             "sgd" => Trainer::sgd(0.03, 0.9),
             _ => Trainer::adam(1e-3),
         };
         let trainer = trainer.batch(50).epochs(STEPS / 4).seed(run.seed).silent();
-        let strangers = Foca { k: 1, ..Foca::default() }.strangers(&data)?;
+        let strangers = FocaTraining::new(&net, &data, Foca { k: 1, ..Foca::default() })?;
         let foca = run.text("method")? == "foca";
-        trainer.fit(&net, &data, |b| {
-            if foca {
-                return strangers.step(&net, b);
-            }
-            let s = net.forward(&b.x, b.pass())?;
-            Ok(Step::new((squared(&s, &one_hot(&b.y, 2, s.dtype())?)? * 2.0)?))
-        })?;
+        trainer.fit(
+            &mut Minimise::new(&net, |b| {
+                if foca {
+                    return strangers.step(b);
+                }
+                let s = net.forward(&b.x, b.pass())?;
+                Ok(Step::new((squared(&s, &one_hot(&b.y, 2, s.dtype())?)? * 2.0)?))
+            }),
+            &data,
+        )?;
         let features = Features::of(&net, &data)?;
         let head = WeakFit::RidgeSum(1.0).fit(&features)?.head;
         Ok(record
@@ -280,7 +284,7 @@ pub fn toy(words: &[String]) -> Result<Option<Record>> {
             .result("accuracy", 100.0 * head.accuracy(&features)?))
     })?;
     let Some(records) = complete(&study, 4 * RUNS as usize)? else { return Ok(None) };
-    let mut record = Record::start("foca-toy", "cpu").config("seeds", RUNS).config("steps", STEPS);
+    let mut record = Record::start("foca-toy", here()?).config("seeds", RUNS).config("steps", STEPS);
     for optimiser in ["sgd", "adam"] {
         let found = |method| results(&records, &[("optimiser", optimiser), ("method", method)], "ratio");
         let (joint, foca) = (found("joint"), found("foca"));

@@ -10,6 +10,7 @@ use lastlayer::train::SweepRun;
 
 use crate::foca::all_critters;
 use crate::rate::{complete, deviation, mean, results, sweep};
+use crate::{device, here, watched};
 
 const EPOCHS: usize = 20;
 const BATCH: usize = 200;
@@ -85,17 +86,18 @@ fn train(
     watched: bool,
 ) -> Result<(Intersection, Vec<f64>, f64)> {
     let plan = zoo::mlp_on(&[3, 16, 16], &[128, setting.width])?;
-    let net = code_net(plan, setting.quantiser, 64, parts.train.k(), seed, &Device::Cpu)?;
-    let both = Intersection::new(&net, &parts.train, setting.agreement)?;
+    let net = code_net(plan, setting.quantiser, 64, parts.train.k(), seed, &device()?)?;
+    let mut both = Intersection::new(&net, &parts.train, setting.agreement)?;
     let trainer = Trainer::adam(setting.rate).batch(BATCH).epochs(EPOCHS).seed(seed).silent();
     let mut by_epoch = Vec::new();
     let per_epoch = parts.train.n().div_ceil(BATCH);
-    let run = trainer.fit(&both, &parts.train, |b| {
+    let look = |both: &Intersection, b: &Batch| {
         if watched && b.step > 0 && b.step.is_multiple_of(per_epoch) {
             by_epoch.push(fidelities(&both.codes(&parts.validation)?, &parts.validation)?.key);
         }
-        both.step(b)
-    })?;
+        Ok(())
+    };
+    let run = trainer.fit(&mut watched::before(&mut both, look), &parts.train)?;
     if watched {
         by_epoch.push(fidelities(&both.codes(&parts.validation)?, &parts.validation)?.key);
     }
@@ -218,14 +220,14 @@ fn difference(record: Record, name: &str, ours: &[f64], theirs: &[f64]) -> Resul
         .result(&format!("{name}_high"), d.high))
 }
 
-fn started(name: &str, seeds: u64) -> Record {
-    Record::start(name, "cpu")
+fn started(name: &str, seeds: u64) -> Result<Record> {
+    Ok(Record::start(name, here()?)
         .config("seeds", seeds)
         .config("epochs", EPOCHS)
         .config("batch", BATCH)
         .config("rate", RATE)
         .config("set", "critters plain, 6 000, 1 500 and 4 000 images in 16 by 16 pixels")
-        .config("trunk", "768-128-64")
+        .config("trunk", "768-128-64"))
 }
 
 /// The ablation: quantised, with a penalty, with a tree, with both; a soft tree on the pixels beside them.
@@ -235,7 +237,7 @@ pub fn critters_study(words: &[String]) -> Result<Option<Record>> {
         ["quantised", "l1", "tree", "both", "l1_10", "both_10", "l1_50", "both_50", "soft", "random"];
     let sets = all_critters(Preset::Plain, SEEDS)?;
     let study = sweep("intersection-critters", words)?.vary("method", &METHODS).seeds(1..=SEEDS);
-    study.run("cpu", |run: &SweepRun, record| {
+    study.run(here()?, |run: &SweepRun, record| {
         let parts = &sets[&run.seed.value()];
         let method = run.text("method")?;
         match method {
@@ -247,7 +249,7 @@ pub fn critters_study(words: &[String]) -> Result<Option<Record>> {
         measure(&both, parts, run.seed, record.result("seconds", seconds).result("by_epoch", by_epoch))
     })?;
     let Some(records) = complete(&study, METHODS.len() * SEEDS as usize)? else { return Ok(None) };
-    let mut record = started("intersection-critters", SEEDS).config("draws", DRAWS);
+    let mut record = started("intersection-critters", SEEDS)?.config("draws", DRAWS);
     let of = |method: &str, measure: &str| results(&records, &[("method", method)], measure);
     for method in METHODS {
         let own: Vec<Record> = records.iter().filter(|r| r.config["method"] == method).cloned().collect();
@@ -311,9 +313,9 @@ pub fn critters_study(words: &[String]) -> Result<Option<Record>> {
 
 /// A soft tree of depth 5 on the pixels: its questions are its features.
 fn soft(parts: &Parts, seed: Seed, record: Record) -> Result<Record> {
-    let soft = SoftTree::new(768, parts.train.k(), 5, seed, &Device::Cpu)?;
+    let mut soft = SoftTree::new(768, parts.train.k(), 5, seed, &device()?)?;
     let trainer = Trainer::adam(1e-2).batch(BATCH).epochs(2 * EPOCHS).seed(seed).silent();
-    let run = trainer.fit(&soft, &parts.train, |b| soft.step(b))?;
+    let run = trainer.fit(&mut soft, &parts.train)?;
     let x = parts.test.inputs()?.flatten_from(1)?;
     let answers = soft.answers(&x)?;
     let found = fidelities(&answers, &parts.test)?;
@@ -341,7 +343,7 @@ pub fn grid(words: &[String]) -> Result<Option<Record>> {
         .vary("bits", &bits)
         .vary("method", &methods)
         .seeds(1..=SEEDS);
-    study.run("cpu", |run: &SweepRun, record| {
+    study.run(here()?, |run: &SweepRun, record| {
         let number = |key: &str| -> Result<usize> {
             run.text(key)?.parse().map_err(|_| Error::config(key, &run.name, "a number"))
         };
@@ -350,7 +352,7 @@ pub fn grid(words: &[String]) -> Result<Option<Record>> {
         short(&setting, &sets[&run.seed.value()], run.seed, record)
     })?;
     let Some(records) = complete(&study, 18 * SEEDS as usize)? else { return Ok(None) };
-    let mut record = started("intersection-grid", SEEDS);
+    let mut record = started("intersection-grid", SEEDS)?;
     for width in widths {
         for bits in bits {
             let at = |method: &'static str| [("width", width), ("bits", bits), ("method", method)];
@@ -376,7 +378,7 @@ pub fn share(words: &[String]) -> Result<Option<Record>> {
         .vary("weight", &weights.map(|(name, _)| name))
         .vary("norm", &norms)
         .seeds(1..=SEEDS);
-    study.run("cpu", |run: &SweepRun, record| {
+    study.run(here()?, |run: &SweepRun, record| {
         let pick = |list: &[(&str, f64)], key: &str| -> Result<f64> {
             let text = run.text(key)?;
             let found = list.iter().find(|(name, _)| *name == text);
@@ -389,7 +391,7 @@ pub fn share(words: &[String]) -> Result<Option<Record>> {
         short(&setting, &sets[&run.seed.value()], run.seed, record)
     })?;
     let Some(records) = complete(&study, 36 * SEEDS as usize)? else { return Ok(None) };
-    let mut record = started("intersection-share", SEEDS);
+    let mut record = started("intersection-share", SEEDS)?;
     for (weight, _) in weights {
         for norm in norms {
             for (share, _) in shares {
@@ -423,7 +425,7 @@ pub fn variants(words: &[String]) -> Result<Option<Record>> {
     ];
     let sets = all_critters(Preset::Plain, SEEDS)?;
     let study = sweep("intersection-variants", words)?.vary("variant", &VARIANTS).seeds(1..=SEEDS);
-    study.run("cpu", |run: &SweepRun, record| {
+    study.run(here()?, |run: &SweepRun, record| {
         let mut setting = Setting::default();
         let (quantiser, agreement) = (&mut setting.quantiser, &mut setting.agreement);
         match run.text("variant")? {
@@ -446,7 +448,7 @@ pub fn variants(words: &[String]) -> Result<Option<Record>> {
         short(&setting, &sets[&run.seed.value()], run.seed, record)
     })?;
     let Some(records) = complete(&study, VARIANTS.len() * SEEDS as usize)? else { return Ok(None) };
-    let mut record = started("intersection-variants", SEEDS);
+    let mut record = started("intersection-variants", SEEDS)?;
     for variant in VARIANTS {
         record = summarised(record, &records, variant, &[("variant", variant)]);
         let of = |variant: &str| results(&records, &[("variant", variant)], "key");
@@ -484,7 +486,7 @@ pub fn animals() -> Result<Record> {
     let graded = animals.continuous.mapv(|p| (p.max(0.0) / 100.0 * 15.0).round());
     let graded = Codes::new(&graded, 16)?;
     let mut record =
-        Record::start("intersection-animals", "cpu").config("classes", n).config("attributes", d);
+        Record::start("intersection-animals", here()?).config("classes", n).config("attributes", d);
     for (name, codes) in [("binary", &codes), ("graded", &graded)] {
         for (criterion, word) in [(Criterion::Information, "information"), (Criterion::Variance, "variance")]
         {

@@ -9,6 +9,7 @@ use lastlayer::prelude::*;
 use lastlayer::train::SweepRun;
 
 use crate::rate::{complete, deviation, mean, results, sweep};
+use crate::{device, here};
 
 /// Shares of positives in the paper's table, and how many negatives there are for each of them.
 const KEPT: [(&str, f64); 4] = [("91", 0.1), ("83", 0.2), ("71", 0.4), ("50", 1.0)];
@@ -17,12 +18,12 @@ const KEPT: [(&str, f64); 4] = [("91", 0.1), ("83", 0.2), ("71", 0.4), ("50", 1.
 fn linear(inputs: usize, width: usize, scores: usize, seed: Seed) -> Result<SplitNet> {
     let layer = |width, bias| vec![(String::new(), Layer::Linear { width, bias })];
     let phi = Plan { input: vec![inputs], layers: layer(width, false), init: Default::default() };
-    SplitNet::with_head(phi, layer(scores, true), seed, DType::F32, &Device::Cpu)
+    SplitNet::with_head(phi, layer(scores, true), seed, DType::F32, &device()?)
 }
 
 fn direction(net: &SplitNet) -> Result<Vec<f64>> {
     let weight = &net.head.parameters()["weight"];
-    Ok(weight.matmul(&net.bottom()[0])?.squeeze(0)?.to_dtype(DType::F64)?.to_vec1()?)
+    Ok(weight.matmul(&net.bottom()[0].1)?.squeeze(0)?.to_dtype(DType::F64)?.to_vec1()?)
 }
 
 /// So many steps of gradient descent with momentum, a fifth of the rate in the second half.
@@ -59,19 +60,19 @@ pub fn imbalance(words: &[String]) -> Result<Option<Record>> {
         .vary("share", &KEPT.map(|(name, _)| name))
         .vary("loss", &LOSSES)
         .seeds(1..=SEEDS);
-    study.run("cpu", |run, record| {
+    study.run(here()?, |run, record| {
         let task = task(run.text("task")?);
         let kept =
             KEPT.iter().find(|(name, _)| run.text("share").is_ok_and(|s| s == *name)).map_or(1.0, |k| k.1);
         let skewed = Gaussians { prevalence: vec![kept / (1.0 + kept), 1.0 / (1.0 + kept)], ..task.clone() };
-        let data = skewed.sample(4000, run.seed.named("train"), &Device::Cpu)?;
+        let data = skewed.sample(4000, run.seed.named("train"), &device()?)?;
         let net = linear(6, 3, 1, run.seed)?;
         train_auc(run, &net, &data)?;
         Ok(record.result("auc", 100.0 * task.auc(&direction(&net)?)?))
     })?;
     let runs = 2 * KEPT.len() * LOSSES.len() * SEEDS as usize;
     let Some(records) = complete(&study, runs)? else { return Ok(None) };
-    let mut record = Record::start("lp-imbalance", "cpu").config("seeds", SEEDS).config("steps", 2500);
+    let mut record = Record::start("lp-imbalance", here()?).config("seeds", SEEDS).config("steps", 2500);
     for name in ["D", "A"] {
         record = record.result(&format!("{name}_optimum"), 100.0 * task(name).best_auc()?.1);
         for (share, _) in KEPT {
@@ -97,9 +98,9 @@ fn train_auc(run: &SweepRun, net: &SplitNet, data: &Dataset) -> Result<()> {
     if loss == "ppd" {
         // As long a first stage for 2 500 steps as the paper's 2 000 are for its 40 000.
         let params = PpdParams { first_stage: 125, ..Default::default() };
-        let ppd = Ppd::new(net, data, params)?;
-        let trainer = Trainer::sgd(params.rate, 0.0).batch(32).epochs(trainer.epochs).seed(run.seed).silent();
-        return trainer.fit(&ppd, data, |b| ppd.step(b)).map(drop);
+        let mut ppd = Ppd::new(net, data, params)?;
+        let trainer = Trainer::sgd(params.lr, 0.0).batch(32).epochs(trainer.epochs).seed(run.seed).silent();
+        return trainer.fit(&mut ppd, data).map(drop);
     }
     let (kind, margin) = loss.split_once('_').unwrap_or((loss, "tenth"));
     let margin = match margin {
@@ -121,7 +122,7 @@ fn train_auc(run: &SweepRun, net: &SplitNet, data: &Dataset) -> Result<()> {
             _ => lp(AucLoss::Value)?,
         }))
     };
-    trainer.fit(net, data, step).map(drop)
+    trainer.fit(&mut Minimise::new(net, step), data).map(drop)
 }
 
 /// Several classes: AUC_mu and one-vs-all of a linear softmax on three Gaussians, two classes thinned out, five seeds.
@@ -131,41 +132,43 @@ pub fn classes(words: &[String]) -> Result<Option<Record>> {
     const DROPPED: [&str; 4] = ["90", "80", "60", "0"];
     let task = Gaussians::three();
     let study = sweep("lp-classes", words)?.vary("dropped", &DROPPED).vary("loss", &LOSSES).seeds(1..=SEEDS);
-    study.run("cpu", |run, record| {
+    study.run(here()?, |run, record| {
         let dropped = run.text("dropped")?.parse::<f64>().unwrap_or(f64::NAN) / 100.0;
-        let data = task.sample(6000, run.seed.named("train"), &Device::Cpu)?;
+        let data = task.sample(6000, run.seed.named("train"), &device()?)?;
         let data = data.thin(&[1.0 - dropped, 1.0 - dropped, 1.0], run.seed.named("thin"))?;
-        let test = task.sample(30_000, run.seed.named("test"), &Device::Cpu)?;
+        let test = task.sample(30_000, run.seed.named("test"), &device()?)?;
         let none = Plan { input: vec![4], layers: Vec::new(), init: Default::default() };
         let head = vec![(String::new(), Layer::Linear { width: 3, bias: true })];
-        let net = SplitNet::with_head(none, head, run.seed, DType::F32, &Device::Cpu)?;
+        let net = SplitNet::with_head(none, head, run.seed, DType::F32, &device()?)?;
         let loss = run.text("loss")?;
         let (kind, margin) = match loss {
             "ramp" => (AucLoss::Ramp, 0.1),
             "ramp_hundredth" => (AucLoss::Ramp, 0.01),
             _ => (AucLoss::Value, 0.1),
         };
-        let head = Parameters::of(&net).only("last")?;
-        trainer(&data, 96, 2000, run.seed).stratified().fit(&head, &data, |b| {
-            let s = net.forward(&b.x, b.pass())?;
-            if loss == "ce" {
-                return Ok(Step::new(cross_entropy(&s, &b.y)?));
-            }
-            if !rankable(b)? {
-                return Ok(Step::skip());
-            }
-            let p = softmax(&s, 1)?;
-            // Equation 2 as printed has the sign of every ranking turned round.
-            let p = if loss == "printed" { p.neg()? } else { p };
-            Ok(Step::new(auc_mu_loss(&p, &b.y, None, margin, kind)?.on(&p)?))
-        })?;
+        trainer(&data, 96, 2000, run.seed).stratified().fit(
+            &mut Minimise::new(&net, |b| {
+                let s = net.forward(&b.x, b.pass())?;
+                if loss == "ce" {
+                    return Ok(Step::new(cross_entropy(&s, &b.y)?));
+                }
+                if !rankable(b)? {
+                    return Ok(Step::skip());
+                }
+                let p = softmax(&s, 1)?;
+                // Equation 2 as printed has the sign of every ranking turned round.
+                let p = if loss == "printed" { p.neg()? } else { p };
+                Ok(Step::new(auc_mu_loss(&p, &b.y, None, margin, kind)?.on(&p)?))
+            }),
+            &data,
+        )?;
         let scores = ClassScores::new(softmax(&net.scores_of(&test)?, 1)?, &test.y)?;
         Ok(record.result("mu", 100.0 * scores.auc_mu()?).result("ova", 100.0 * scores.auc_ova()?))
     })?;
     let Some(records) = complete(&study, DROPPED.len() * LOSSES.len() * SEEDS as usize)? else {
         return Ok(None);
     };
-    let mut record = Record::start("lp-classes", "cpu").config("seeds", SEEDS).config("steps", 2000);
+    let mut record = Record::start("lp-classes", here()?).config("seeds", SEEDS).config("steps", 2000);
     for dropped in DROPPED {
         for loss in LOSSES {
             for metric in ["mu", "ova"] {
@@ -187,11 +190,11 @@ pub fn f_score(words: &[String]) -> Result<Option<Record>> {
         .vary("positives", &["50", "10"])
         .vary("loss", &LOSSES)
         .seeds(1..=SEEDS);
-    study.run("cpu", |run, record| {
+    study.run(here()?, |run, record| {
         let share = run.text("positives")?.parse::<f64>().unwrap_or(f64::NAN) / 100.0;
         let task = Gaussians { prevalence: vec![1.0 - share, share], ..task(run.text("task")?) };
         let [data, test] = [("train", 8000), ("test", 100_000)]
-            .map(|(part, n)| task.sample(n, run.seed.named(part), &Device::Cpu));
+            .map(|(part, n)| task.sample(n, run.seed.named(part), &device()?));
         let (data, test) = (data?, test?);
         let net = linear(6, 3, 1, run.seed)?;
         let loss = run.text("loss")?;
@@ -200,21 +203,24 @@ pub fn f_score(words: &[String]) -> Result<Option<Record>> {
             bias.set(&(bias.ones_like()? * 6.0)?)?;
         }
         let link = if loss == "ramp_high" { FLink::Ramp { margin: 0.5 } } else { FLink::Sigmoid };
-        trainer(&data, 128, 2000, run.seed).fit(&net, &data, |b| {
-            let s = net.forward(&b.x, b.pass())?;
-            if loss == "ce" || (loss.starts_with("warm") && b.step < 400) {
-                return Ok(Step::new(bce_logits(&s, &b.y)?));
-            }
-            if !rankable(b)? {
-                return Ok(Step::skip());
-            }
-            Ok(Step::new(f_loss(&s, &b.y, 1.0, link)?.on(&s)?))
-        })?;
+        trainer(&data, 128, 2000, run.seed).fit(
+            &mut Minimise::new(&net, |b| {
+                let s = net.forward(&b.x, b.pass())?;
+                if loss == "ce" || (loss.starts_with("warm") && b.step < 400) {
+                    return Ok(Step::new(bce_logits(&s, &b.y)?));
+                }
+                if !rankable(b)? {
+                    return Ok(Step::skip());
+                }
+                Ok(Step::new(f_loss(&s, &b.y, 1.0, link)?.on(&s)?))
+            }),
+            &data,
+        )?;
         let decided = Scores::new(net.scores_of(&test)?, &test.y)?.confusion(0.0)?;
         Ok(record.result("f1", 100.0 * decided.f_beta(1.0)?).result("accuracy", 100.0 * decided.accuracy()))
     })?;
     let Some(records) = complete(&study, 2 * 2 * LOSSES.len() * SEEDS as usize)? else { return Ok(None) };
-    let mut record = Record::start("lp-f", "cpu").config("seeds", SEEDS).config("steps", 2000);
+    let mut record = Record::start("lp-f", here()?).config("seeds", SEEDS).config("steps", 2000);
     for task in ["A", "D"] {
         for share in ["50", "10"] {
             for loss in LOSSES {
@@ -233,7 +239,7 @@ pub fn f_score(words: &[String]) -> Result<Option<Record>> {
 
 /// Seconds of one AUC loss with its gradient by the number of pairs: dense Newton, structured Newton, closed form.
 pub fn growth() -> Result<Record> {
-    let mut record = Record::start("lp-growth", "cpu");
+    let mut record = Record::start("lp-growth", here()?);
     // The least of seven: what the work takes when nothing else runs.
     let clock = |work: &mut dyn FnMut() -> Result<()>| -> Result<f64> {
         let mut least = f64::INFINITY;

@@ -2,8 +2,10 @@
 
 use lastlayer::distribution::normal_cdf;
 use lastlayer::prelude::*;
-use lastlayer::rate::{Reading, Within};
+use lastlayer::rate::Within;
 use lastlayer::train::SweepRun;
+
+use crate::{device, here};
 
 /// A study of many runs, in its own folder below `target`, one record each.
 pub fn sweep(name: &str, words: &[String]) -> Result<Sweep> {
@@ -37,23 +39,36 @@ pub fn deviation(values: &[f64]) -> f64 {
 
 const ADAPTIVE: Penalty = Penalty::Adaptive { factor: 2.0 };
 
+/// What bottom and last layer follow.
+type Rules = (Rule, Rule);
+
+const CROSS_ENTROPY: Rules = (Rule::Logistic, Rule::Logistic);
+const ICO: Rules = (Rule::Implicit, Rule::Implicit);
+const LAST_LAYER: Rules = (Rule::Nothing, Rule::Implicit);
+
+fn game(regret: Regret, dual_lr: f64) -> Rules {
+    let game = Rule::Game { regret, dual_lr };
+    (game, game)
+}
+
 /// A method of the table by its name.
-fn method(name: &str) -> Result<Method> {
-    let ablation = |penalty| Method::Ablation { penalty, reading: Reading::FixedThreshold };
+fn method(name: &str) -> Result<Rules> {
+    let second = |penalty| (Rule::Penalty(penalty), Rule::Implicit);
+    let ablation = |penalty| (Rule::Penalty(penalty), Rule::Penalty(penalty));
     Ok(match name {
-        "ce" => Method::CrossEntropy,
-        "tfco" => Method::tfco(),
-        "tfco_external" => Method::Tfco { regret: Regret::External, dual_rate: 0.5 },
-        "lagrangian" => Method::Tfco { regret: Regret::Lagrangian { radius: f64::INFINITY }, dual_rate: 0.5 },
-        "ico" => Method::Ico,
-        "m1" => Method::method1(),
-        "m2" | "m2_same_batch" => Method::Method2 { penalty: Penalty::Absolute(20.0) },
-        "m2_eta_1" => Method::Method2 { penalty: Penalty::Absolute(1.0) },
-        "m2_eta_5" => Method::Method2 { penalty: Penalty::Absolute(5.0) },
+        "ce" => CROSS_ENTROPY,
+        "tfco" => game(Regret::Swap, 0.5),
+        "tfco_external" => game(Regret::External, 0.5),
+        "lagrangian" => game(Regret::Lagrangian { radius: f64::INFINITY }, 0.5),
+        "ico" => ICO,
+        "m1" => (Rule::Logistic, Rule::Implicit),
+        "m2" | "m2_same_batch" => second(Penalty::Absolute(20.0)),
+        "m2_eta_1" => second(Penalty::Absolute(1.0)),
+        "m2_eta_5" => second(Penalty::Absolute(5.0)),
         "ablation" => ablation(Penalty::Absolute(20.0)),
-        "m2_adaptive" => Method::Method2 { penalty: ADAPTIVE },
+        "m2_adaptive" => second(ADAPTIVE),
         "ablation_adaptive" => ablation(ADAPTIVE),
-        "last" => Method::LastLayer,
+        "last" => LAST_LAYER,
         other => return Err(Error::config("method", other, "one of the table's")),
     })
 }
@@ -67,7 +82,7 @@ fn linear_net(seed: Seed, device: &Device) -> Result<SplitNet> {
 
 /// The one vector that a linear net multiplies with.
 fn direction(net: &SplitNet) -> Result<Vec<f64>> {
-    let w = net.last()[0].matmul(&net.bottom()[0])?;
+    let w = net.last()[0].1.matmul(&net.bottom()[0].1)?;
     Ok(w.squeeze(0)?.to_dtype(DType::F64)?.to_vec1()?)
 }
 
@@ -92,13 +107,13 @@ pub fn gaussians(words: &[String]) -> Result<Option<Record>> {
         "m2_same_batch",
         "ico_buffer",
     ];
-    let device = Device::Cpu;
+    let device = device()?;
     let study = sweep("rate-gaussians", words)?
         .vary("task", &["A", "B", "C"])
         .vary("percent", &["1", "2", "5", "10"])
         .vary("method", &METHODS)
         .seeds(1..=SEEDS);
-    study.run("cpu", |run, record| {
+    study.run(here()?, |run, record| {
         let fpr = run.text("percent")?.parse::<f64>().unwrap_or(f64::NAN) / 100.0;
         let task = task(run.text("task")?);
         let [train, validation] = [("train", 20_000), ("validation", 5_000)]
@@ -125,7 +140,7 @@ pub fn gaussians(words: &[String]) -> Result<Option<Record>> {
     })?;
     let all = 3 * 4 * METHODS.len() * SEEDS as usize;
     let Some(records) = complete(&study, all)? else { return Ok(None) };
-    let mut record = Record::start("rate-gaussians", "cpu")
+    let mut record = Record::start("rate-gaussians", here()?)
         .config("seeds", SEEDS)
         .config("samples", 20_000)
         .config("batch", 1024)
@@ -174,19 +189,19 @@ fn gaussian_run(run: &SweepRun, net: &SplitNet, data: &Dataset, fpr: f64) -> Res
         .silent()
         .seed(run.seed);
     let goal = RateProblem::fnr_at_fpr(fpr, Surrogate::sigmoid(2.0))?;
-    let fit = |method: Method, policy: Option<ThresholdPolicy>| -> Result<()> {
-        let mut training = RateTraining::new(net, &goal, method)?;
+    let fit = |(bottom, last): Rules, policy: Option<ThresholdPolicy>| -> Result<()> {
+        let mut training = RateTraining::new(net, &goal, bottom, last)?;
         if let Some(policy) = policy {
             training = training.policy(policy)?;
         }
-        trainer.fit(&training, data, |b| training.step(b)).map(drop)
+        trainer.fit(&mut training, data).map(drop)
     };
     match run.text("method")? {
         "m2_same_batch" => fit(method("m2")?, Some(ThresholdPolicy::SolveEachStep)),
-        "ico_buffer" => fit(Method::Ico, Some(ThresholdPolicy::Buffer { samples: 10_000 })),
+        "ico_buffer" => fit(ICO, Some(ThresholdPolicy::Buffer { samples: 10_000 })),
         "last" => {
-            fit(Method::CrossEntropy, None)?;
-            fit(Method::LastLayer, None)
+            fit(CROSS_ENTROPY, None)?;
+            fit(LAST_LAYER, None)
         }
         name => fit(method(name)?, None),
     }
@@ -244,8 +259,8 @@ pub fn critters(words: &[String]) -> Result<Option<Record>> {
     const SEEDS: u64 = 3;
     const ATTRIBUTES: [&str; 3] = ["cheeks", "smile", "red_lips"];
     const METHODS: [&str; 5] = ["ce", "more_ce", "ico", "m2_adaptive", "last"];
-    let device = Device::cuda_if_available(0)?;
-    let name = lastlayer::kernel::device_name(&device);
+    let device = device()?;
+    let name = here()?;
     let critters = Critters::new(Preset::Plain, Seed::new(2026));
     let parts = [(Part::Train, 6000), (Part::Validation, 4000), (Part::Test, 40_000)]
         .map(|(part, n)| critters.part(part, n, &device));
@@ -260,23 +275,23 @@ pub fn critters(words: &[String]) -> Result<Option<Record>> {
         let plan = zoo::conv_net(&[3, 32, 32], &[32, 64, 128])?;
         let base = SplitNet::with_head(plan, head, run.seed, DType::F32, &device)?;
         let any = RateProblem::fnr_at_fpr(0.01, Surrogate::sigmoid(1.0))?;
-        let ce = RateTraining::new(&base, &any, Method::CrossEntropy)?;
+        let mut ce = RateTraining::cross_entropy(&base, &any)?;
         Trainer::adam(1e-2)
             .epochs(14)
             .batch(64)
             .seed(run.seed)
             .silent()
             .schedule(Schedule::OneCycle { rise: 0.25, start: 0.04, floor: 0.0 })
-            .fit(&ce, &train, |b| ce.step(b))?;
-        let tune = |net: &SplitNet, kind: Method, fpr: f64, sharpness: f64, data: &Dataset| -> Result<()> {
+            .fit(&mut ce, &train)?;
+        let tune = |net: &SplitNet, rules: Rules, fpr: f64, sharpness: f64, data: &Dataset| -> Result<()> {
             let goal = RateProblem::fnr_at_fpr(fpr, Surrogate::sigmoid(sharpness))?;
-            let mut training = RateTraining::new(net, &goal, kind)?;
-            if matches!(kind, Method::Ico | Method::LastLayer) {
+            let mut training = RateTraining::new(net, &goal, rules.0, rules.1)?;
+            if rules == ICO || rules == LAST_LAYER {
                 training = training.policy(ThresholdPolicy::Buffer { samples: 4096 })?;
             }
             let trainer = Trainer::adam(1e-3).epochs(4).batch(256).stratified().seed(run.seed).silent();
             let trainer = trainer.schedule(Schedule::Cosine { floor: 0.0 });
-            trainer.fit(&training, data, |b| training.step(b)).map(drop)
+            trainer.fit(&mut training, data).map(drop)
         };
         // Every method is compared with the same further epochs of cross entropy, image by image.
         let mut peer: Option<Vec<f64>> = None;
@@ -308,7 +323,7 @@ pub fn critters(words: &[String]) -> Result<Option<Record>> {
         let all = [1, 2, 5, 10];
         judge("ce", &all, &base, [&validation, &test])?;
         let more = base.copy()?;
-        tune(&more, Method::CrossEntropy, 0.01, 1.0, &train)?;
+        tune(&more, CROSS_ENTROPY, 0.01, 1.0, &train)?;
         judge("more_ce", &all, &more, [&validation, &test])?;
         // The surrogate is as sharp as the scores are spread.
         let sharpness = 2.0 / deviation(&base.scores_of(&train)?.numbers()?);
@@ -323,7 +338,7 @@ pub fn critters(words: &[String]) -> Result<Option<Record>> {
                 judge(name, &[percent], &net, [&validation, &test])?;
             }
             let net = base.head_alone()?.copy()?;
-            tune(&net, Method::LastLayer, fpr, sharpness, &seen)?;
+            tune(&net, LAST_LAYER, fpr, sharpness, &seen)?;
             judge("last", &[percent], &net, [&chosen, &unseen])?;
         }
         Ok(record)
@@ -331,11 +346,10 @@ pub fn critters(words: &[String]) -> Result<Option<Record>> {
     let Some(records) = complete(&study, ATTRIBUTES.len() * SEEDS as usize)? else { return Ok(None) };
     let mut record = Record::start("rate-critters", name).config("seeds", SEEDS).config("test", 40_000);
     for attribute in ATTRIBUTES {
-        let ceiling = critters.ceiling(attribute, Part::Test)?;
+        let limit = critters.bayes_limit(attribute, Part::Test)?;
         for percent in ["1", "2", "5", "10"] {
             let fpr = percent.parse::<f64>().unwrap_or(f64::NAN) / 100.0;
-            record =
-                record.result(&format!("{attribute}_{percent}_ceiling"), 100.0 * ceiling.fnr_at_fpr(fpr)?);
+            record = record.result(&format!("{attribute}_{percent}_ceiling"), 100.0 * limit.fnr_at_fpr(fpr)?);
             for method in METHODS {
                 for (key, ending) in [("fnr", ""), ("fnr_moved", "_fnr_moved"), ("fpr_moved", "_fpr_moved")] {
                     let found =
@@ -403,32 +417,30 @@ fn adult_fit(method: &str, parameter: f64, data: &Dataset, seed: Seed) -> Result
         .silent()
         .seed(seed)
         .schedule(Schedule::Linear { from: 0.5, floor: 0.0 });
-    let fit = |problem: &RateProblem, method: Method| -> Result<RateTraining> {
-        let training = RateTraining::new(&net, problem, method)?;
-        trainer.fit(&training, data, |b| training.step(b))?;
+    let fit = |problem: &RateProblem, (bottom, last): Rules| -> Result<RateTraining> {
+        let mut training = RateTraining::new(&net, problem, bottom, last)?;
+        trainer.fit(&mut training, data)?;
         Ok(training)
     };
     let objective = Rate::Error.minus(0.0);
-    let game = RateProblem::inequalities(objective, adult_constraints(parameter), Surrogate::Hinge)?;
+    let rates = RateProblem::inequalities(objective, adult_constraints(parameter), Surrogate::Hinge)?;
     let fixed = |training| Ok(Linear { training, t: [0.0; 2] });
     let by_group = |training: RateTraining, problem: &RateProblem| {
         let t = problem.hard_thresholds(training.scores_of(data)?, &Labels::of(data)?)?;
         Ok(Linear { training, t: [t[0], t[1]] })
     };
     match method {
-        "ce" => fixed(fit(&game, Method::CrossEntropy)?),
-        "tfco" => fixed(fit(&game, Method::Tfco { regret: Regret::Swap, dual_rate: 1.0 })?),
-        "tfco_external" => fixed(fit(&game, Method::Tfco { regret: Regret::External, dual_rate: 1.0 })?),
-        "lagrangian" => {
-            fixed(fit(&game, Method::Tfco { regret: Regret::Lagrangian { radius: 10.0 }, dual_rate: 0.1 })?)
-        }
+        "ce" => fixed(fit(&rates, CROSS_ENTROPY)?),
+        "tfco" => fixed(fit(&rates, game(Regret::Swap, 1.0))?),
+        "tfco_external" => fixed(fit(&rates, game(Regret::External, 1.0))?),
+        "lagrangian" => fixed(fit(&rates, game(Regret::Lagrangian { radius: 10.0 }, 0.1))?),
         _ => {
             let fair = RateProblem::equal_opportunity(0, parameter, Surrogate::sigmoid(2.0))?;
-            let ce = fit(&fair, Method::CrossEntropy)?;
+            let ce = fit(&fair, CROSS_ENTROPY)?;
             if method == "posthoc" {
                 return by_group(ce, &fair);
             }
-            by_group(fit(&fair, Method::Ico)?, &fair)
+            by_group(fit(&fair, ICO)?, &fair)
         }
     }
 }
@@ -439,13 +451,13 @@ pub fn adult(words: &[String]) -> Result<Option<Record>> {
     const SEEDS: u64 = 5;
     const FOLDS: usize = 5;
     const METHODS: [&str; 6] = ["ce", "tfco", "tfco_external", "lagrangian", "posthoc", "ico"];
-    let device = Device::cuda_if_available(0)?;
+    let device = device()?;
     let folder = load::data_dir()?.join("adult");
     let [train, test] =
         [Part::Train, Part::Test].map(|part| load::adult(&folder, part, &load::Adult::Indicators, &device));
     let (train, test) = (train?, test?);
     let study = sweep("rate-adult", words)?.vary("method", &METHODS).seeds(1..=SEEDS);
-    let name = lastlayer::kernel::device_name(&device);
+    let name = here()?;
     study.run(name, |run, record| {
         let method = run.text("method")?;
         let grid: &[f64] = match method {
@@ -543,7 +555,7 @@ pub fn adult(words: &[String]) -> Result<Option<Record>> {
 /// Features of a residual network that somebody else trained: head and threshold fitted here, judged on rows held out.
 pub fn features() -> Result<Record> {
     const SEEDS: u64 = 5;
-    let device = Device::cuda_if_available(0)?;
+    let device = device()?;
     let path = load::data_dir()?.join("adbench").join("resnet18_CIFAR10_0.npz");
     let keys = load::ExportKeys {
         features: Some("X".to_string()),
@@ -552,7 +564,7 @@ pub fn features() -> Result<Record> {
     };
     let data = load::exported(&path, &keys, &device)?.data;
     let file = std::env::temp_dir().join(format!("lastlayer-head-{}.safetensors", std::process::id()));
-    let mut record = Record::start("rate-features", lastlayer::kernel::device_name(&device))
+    let mut record = Record::start("rate-features", here()?)
         .config("rows", data.n())
         .config("features", data.d())
         .config("positives", data.class_counts()?[1])
@@ -578,11 +590,11 @@ pub fn features() -> Result<Record> {
                 .silent()
                 .seed(seed)
                 .schedule(Schedule::Cosine { floor: 0.0 });
-            for (slot, method) in [(0, Method::CrossEntropy), (3, Method::LastLayer)] {
-                let training = RateTraining::new(&net, &goal, method)?;
+            for (slot, (bottom, last)) in [(0, CROSS_ENTROPY), (3, LAST_LAYER)] {
+                let training = RateTraining::new(&net, &goal, bottom, last)?;
                 let policy = ThresholdPolicy::Buffer { samples: 4096 };
-                let training = if slot == 3 { training.policy(policy)? } else { training };
-                trainer.fit(&training, &train, |b| training.step(b))?;
+                let mut training = if slot == 3 { training.policy(policy)? } else { training };
+                trainer.fit(&mut training, &train)?;
                 training.predictor(&validation)?.save(&file)?;
                 let answers = Predictor::load(&file, &device)?.predict_set(&test)?;
                 let confusion = Confusion::new(&answers, &test.y, 2)?;

@@ -5,6 +5,7 @@ use lastlayer::train::SweepRun;
 
 use crate::foca::critters;
 use crate::rate::{complete, deviation, mean, results, sweep};
+use crate::{device, here};
 
 const SETS: [&str; 2] = ["critters", "adult"];
 const SEEDS: u64 = 10;
@@ -25,7 +26,7 @@ fn task(set: &str) -> (&'static str, &'static str) {
 /// Adult, read once: training rows and test rows.
 fn adult() -> Result<[Dataset; 2]> {
     let folder = load::data_dir()?.join("adult");
-    let part = |part| load::adult(&folder, part, &load::Adult::Raw, &Device::Cpu);
+    let part = |part| load::adult(&folder, part, &load::Adult::Raw, &device()?);
     Ok([part(Part::Train)?, part(Part::Test)?])
 }
 
@@ -67,7 +68,7 @@ fn judged(record: Record, name: &str, test: &Scores, validation: &Scores) -> Res
         .result(&format!("{name}_fpr_moved"), 100.0 * moved.fpr()?))
 }
 
-fn scores(net: &SplitNet, data: &Dataset) -> Result<Scores> {
+fn scores(net: &dyn Split, data: &Dataset) -> Result<Scores> {
     Scores::new(net.scores_of(data)?.flatten_all()?, &data.y)
 }
 
@@ -96,7 +97,7 @@ fn heads(train: &Dataset, validation: &Dataset, seed: Seed) -> Result<[Head; 3]>
     };
     let features = Features::new(&train.x, &train.y, 2)?;
     let logistic = |penalty: f64| -> Result<SplitNet> {
-        let net = SplitNet::new(zoo::identity(&[train.d()]), 1, seed, &Device::Cpu)?;
+        let net = SplitNet::new(zoo::identity(&[train.d()]), 1, seed, &device()?)?;
         WeakFit::SoftmaxMean(penalty).fit(&features)?.head.single()?.install(&net)?;
         Ok(net)
     };
@@ -106,7 +107,7 @@ fn heads(train: &Dataset, validation: &Dataset, seed: Seed) -> Result<[Head; 3]>
     let goal = RateProblem::fnr_at_fpr(TARGET, Surrogate::sigmoid(sharpness))?;
     let batch = train.n().min(1024);
     let for_rate = |penalty: f64| -> Result<SplitNet> {
-        let training = RateTraining::new(&chosen.copy()?, &goal, Method::LastLayer)?;
+        let net = chosen.copy()?;
         Trainer::adam(1e-2)
             .batch(batch)
             .epochs(STEPS.div_ceil(train.n().div_ceil(batch)))
@@ -115,8 +116,8 @@ fn heads(train: &Dataset, validation: &Dataset, seed: Seed) -> Result<[Head; 3]>
             .stratified()
             .seed(seed)
             .silent()
-            .fit(&training, train, |b| training.step(b))?;
-        Ok(training.net().clone())
+            .fit(&mut RateTraining::last_layer(&net, &goal)?, train)?;
+        Ok(net)
     };
     let rate = best(&for_rate)?;
     Ok([
@@ -148,8 +149,9 @@ fn crossed(
         .result(&format!("{outcome}_interaction"), gains.interaction))
 }
 
-fn started(name: &str) -> Record {
-    Record::start(name, "cpu").config("seeds", SEEDS).config("target", 100.0 * TARGET).config("few", FEW)
+fn started(name: &str) -> Result<Record> {
+    let record = Record::start(name, here()?);
+    Ok(record.config("seeds", SEEDS).config("target", 100.0 * TARGET).config("few", FEW))
 }
 
 // --------------------------------------------------------------------------------------------------------------------
@@ -162,30 +164,33 @@ pub fn head(words: &[String]) -> Result<Option<Record>> {
     let adult = adult()?;
     let study =
         sweep("together-head", words)?.vary("set", &SETS).vary("backbone", &BACKBONES).seeds(1..=SEEDS);
-    study.run("cpu", |run: &SweepRun, mut record| {
+    study.run(here()?, |run: &SweepRun, mut record| {
         let set = run.text("set")?;
         let parts = parts(set, Preset::Iid, &adult, run.seed)?;
         let hidden = if set == "critters" { 256 } else { 64 };
         let plan = extractor(mlp(&parts.train, &[hidden])?, 32, Layer::RmsNorm, Baseline::Plain)?;
-        let net = SplitNet::new(plan, 2, run.seed, &Device::Cpu)?;
+        let net = SplitNet::new(plan, 2, run.seed, &device()?)?;
         let trainer = trainer(set, 1e-3, run.seed).schedule(Schedule::Cosine { floor: 0.0 });
         let (name, train) = (run.text("backbone")?, &parts.train);
         // Heads of ten samples per class, as in part IV, or of a hundred.
         let k = if name.ends_with("_100") { 100 } else { 10 };
         let foca = Foca { k, natural: name == "natural", ..Foca::default() };
-        let strangers = foca.strangers(train)?;
-        trainer.fit(&net, train, |b| match name {
-            "plain" => Ok(Step::new(cross_entropy(&net.forward(&b.x, b.pass())?, &b.y)?)),
-            // Batches that count each class as often as it comes, for which equal counts stand.
-            "unweighted" | "unweighted_100" => {
-                let theirs = train.subset(&strangers.draw(b.seed)?)?;
-                let z = net.features(&Tensor::cat(&[&theirs.inputs()?, &b.x], 0)?, b.pass())?;
-                let (others, z) = (z.narrow(0, 0, theirs.n())?, z.narrow(0, theirs.n(), b.rows.len())?);
-                let loss = foca.loss(&others, &theirs.labels()?, &z, &b.y, &[1, 1])?;
-                Ok(Step::by_group(vec![("bottom", loss)]))
-            }
-            _ => strangers.step(&net, b),
-        })?;
+        let strangers = FocaTraining::new(&net, train, foca)?;
+        trainer.fit(
+            &mut Minimise::new(&net, |b| match name {
+                "plain" => Ok(Step::new(cross_entropy(&net.forward(&b.x, b.pass())?, &b.y)?)),
+                // Batches that count each class as often as it comes, for which equal counts stand.
+                "unweighted" | "unweighted_100" => {
+                    let theirs = train.subset(&strangers.draw(b.seed)?)?;
+                    let z = net.features(&Tensor::cat(&[&theirs.inputs()?, &b.x], 0)?, b.pass())?;
+                    let (others, z) = (z.narrow(0, 0, theirs.n())?, z.narrow(0, theirs.n(), b.rows.len())?);
+                    let loss = foca.loss(&others, &theirs.labels()?, &z, &b.y, &[1, 1])?;
+                    Ok(Step::by_group(vec![("bottom", loss)]))
+                }
+                _ => strangers.step(b),
+            }),
+            train,
+        )?;
         let [train, validation, test] =
             [&parts.train, &parts.validation, &parts.test].map(|data| net.feature_set(data));
         let (train, validation, test) = (train?, validation?, test?);
@@ -201,7 +206,7 @@ pub fn head(words: &[String]) -> Result<Option<Record>> {
         Ok(record)
     })?;
     let Some(records) = complete(&study, 2 * BACKBONES.len() * SEEDS as usize)? else { return Ok(None) };
-    let mut record = started("together-head");
+    let mut record = started("together-head")?;
     for set in SETS {
         let [plain, foca] = ["plain", "foca"].map(|name| [("set", set), ("backbone", name)]);
         let of = |name, key| results(&records, &[("set", set), ("backbone", name)], key);
@@ -237,7 +242,7 @@ pub fn head(words: &[String]) -> Result<Option<Record>> {
 // --------------------------------------------------------------------------------------------------------------------
 
 /// An attribute learnt by its likelihood or by its AUC, alone or against a rival whose gradient is reversed: with heads that
-/// step first, and with heads and features at once, as the paper has it.
+/// step first, and with heads and features at once, as it is usually run.
 pub fn ranking(words: &[String]) -> Result<Option<Record>> {
     const STRENGTH: f64 = 0.3;
     let adult = adult()?;
@@ -246,7 +251,7 @@ pub fn ranking(words: &[String]) -> Result<Option<Record>> {
         .vary("loss", &["likelihood", "auc"])
         .vary("rival", &["none", "reversed", "at_once"])
         .seeds(1..=SEEDS);
-    study.run("cpu", |run: &SweepRun, record| {
+    study.run(here()?, |run: &SweepRun, record| {
         let set = run.text("set")?;
         let (own, rival) = task(set);
         let parts = parts(set, Preset::Shift, &adult, run.seed)?;
@@ -259,18 +264,15 @@ pub fn ranking(words: &[String]) -> Result<Option<Record>> {
             }
         };
         let plan = mlp(&parts.train, &[16])?;
-        let adversary = Adversary::new(plan, &parts.train, &[own], &rivals, contest, run.seed, &Device::Cpu)?;
-        let by_auc = run.text("loss")? == "auc";
-        let fitted = trainer(set, 1e-3, run.seed).stratified().fit(&adversary, &parts.train, |b| {
-            if by_auc {
-                adversary.step_with(b, |s, y| auc_loss(s, y, 1.0, AucLoss::Value)?.on(s))
-            } else {
-                adversary.step(b)
-            }
-        })?;
+        let mut adversary =
+            Adversary::new(plan, &parts.train, &[own], &rivals, contest, run.seed, &device()?)?;
+        if run.text("loss")? == "auc" {
+            adversary = adversary.own_loss(|s, y| auc_loss(s, y, 1.0, AucLoss::Value)?.on(s));
+        }
+        let fitted = trainer(set, 1e-3, run.seed).stratified().fit(&mut adversary, &parts.train)?;
         let net = adversary.net();
-        let (test, validation) = (scores(&net, &parts.test)?, scores(&net, &parts.validation)?);
-        let leak = leakage(&net, &parts.train, &parts.test, rival)?;
+        let (test, validation) = (scores(net, &parts.test)?, scores(net, &parts.validation)?);
+        let leak = leakage(net, &parts.train, &parts.test, rival)?;
         let record = record
             .result("auc", 100.0 * test.auc())
             .result("leak", 100.0 * leak.auc.value)
@@ -279,7 +281,7 @@ pub fn ranking(words: &[String]) -> Result<Option<Record>> {
         judged(record, "at_target", &test, &validation)
     })?;
     let Some(records) = complete(&study, 2 * 6 * SEEDS as usize)? else { return Ok(None) };
-    let mut record = started("together-ranking").config("strength", STRENGTH);
+    let mut record = started("together-ranking")?.config("strength", STRENGTH);
     for set in SETS {
         let of = |loss, rival| [("set", set), ("loss", loss), ("rival", rival)];
         let [neither, first, second, both] = [
@@ -320,19 +322,19 @@ pub fn reader(words: &[String]) -> Result<Option<Record>> {
         .vary("set", &SETS)
         .vary("codes", &["quantised", "agreeing"])
         .seeds(1..=SEEDS);
-    study.run("cpu", |run: &SweepRun, mut record| {
+    study.run(here()?, |run: &SweepRun, mut record| {
         let set = run.text("set")?;
         let parts = parts(set, Preset::Iid, &adult, run.seed)?;
         let trunk = if set == "critters" { [128, 64] } else { [64, 32] };
-        let net = code_net(mlp(&parts.train, &trunk)?, Quantiser::default(), 64, 2, run.seed, &Device::Cpu)?;
+        let net = code_net(mlp(&parts.train, &trunk)?, Quantiser::default(), 64, 2, run.seed, &device()?)?;
         let agreement = match run.text("codes")? {
             "quantised" => Agreement { tree: 0.0, sparse: 0.0, ..Agreement::default() },
             // A fit in every tenth batch: as good as one in each, and ten times cheaper.
             _ => Agreement { every: 10, ..Agreement::default() },
         };
-        let codes = Intersection::new(&net, &parts.train, agreement)?;
+        let mut codes = Intersection::new(&net, &parts.train, agreement)?;
         let rate = if set == "critters" { 3e-3 } else { 1e-3 };
-        trainer(set, rate, run.seed).fit(&codes, &parts.train, |b| codes.step(b))?;
+        trainer(set, rate, run.seed).fit(&mut codes, &parts.train)?;
         let sets = [&parts.train, &parts.validation, &parts.test];
         // Codes over the largest code, so that heads see numbers of size one.
         let unit = |data: &Dataset| -> Result<Dataset> {
@@ -366,7 +368,7 @@ pub fn reader(words: &[String]) -> Result<Option<Record>> {
         judged(record, "label_tree", &read[0], &read[1])
     })?;
     let Some(records) = complete(&study, 2 * 2 * SEEDS as usize)? else { return Ok(None) };
-    let mut record = started("together-reader");
+    let mut record = started("together-reader")?;
     for set in SETS {
         let [quantised, agreeing] = ["quantised", "agreeing"].map(|name| [("set", set), ("codes", name)]);
         for measure in ["fnr", "tree_fnr", "tree_fnr_mixed", "tree_fpr_moved", "apart"] {

@@ -14,7 +14,7 @@ check("exercise 1", mine, raised - solution.value, 1e-9)?;
 // an exterior penalty costs.
 let mine = 3.0 - 0.5;
 let one = Lp::new(Matrix::dense(ndarray::array![[-1.0]])?, &[-3.0], &[1.0])?;
-let found = PenaltyNewton { epsilon: 0.5, ..Default::default() }.minimise(&one, &[0.0])?;
+let found = PenaltyNewton { epsilon: 0.5, ..Default::default() }.solve(&one)?;
 check("exercise 2", mine, found.y[0], 1e-9)?;
 
 // ==== lp-51

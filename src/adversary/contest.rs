@@ -1,6 +1,8 @@
 //! Training attributes with or against each other: one code path for every variant.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
 
 use candle_core::{D, DType, Device, Tensor, Var};
 
@@ -8,13 +10,13 @@ use super::invariance::decorrelating_weights;
 use super::leakage::of_label;
 use super::reverse::reverse;
 use crate::data::Dataset;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, ensure_shape};
 use crate::loss::bce_logits_each;
-use crate::model::{Init, Layer, Net, Plan, SplitNet};
-use crate::numbers::Numbers;
-use crate::ops::{AdamStep, adam_step, backward};
+use crate::model::{Init, Layer, Net, Network, Pass, Plan, Split, SplitNet};
+use crate::numbers::AsF64;
 use crate::seed::Seed;
-use crate::train::{Batch, Group, History, Step, Trainable, named};
+use crate::tensor_file::TensorFile;
+use crate::train::{Batch, Group, History, Method, Optimiser, State, Step, Updates};
 
 /// Name of the rivals' loss in the report of a run.
 const RIVAL_LOSS: &str = "rival loss";
@@ -81,10 +83,11 @@ pub struct Contest {
     /// γ rises over the run as 2/(1 + e^(−10 p)) − 1, where p is the share that is done.
     pub warm_up: bool,
     /// Learning rate of the rivals' heads, as a multiple of that of everything else.
-    pub rival_rate: f64,
-    /// Steps of the rivals' heads in each batch. With one, a reversal trains heads and features at once, as the paper does;
-    /// features then outrun heads that learn no faster, and what they hold of the attribute can rise. With more, the heads
-    /// take theirs first, on features that stand still, and then judge the features as they are.
+    pub rival_lr: f64,
+    /// Steps of the rivals' heads in each batch. With one, a reversal trains heads and features at once, as it is
+    /// usually run; features can then outrun heads that take one step a batch, though at three times the rate, and what
+    /// they hold of the attribute can rise. With more, the heads take theirs first, on features that stand still, and then
+    /// judge the features as they are.
     pub rival_steps: usize,
     /// Weighs samples by P(a) P(b) / P(a, b) in what rivals do, so that the labels are independent there.
     pub decorrelated: bool,
@@ -96,7 +99,7 @@ impl Default for Contest {
             loss: AdvLoss::None,
             strength: 1.0,
             warm_up: false,
-            rival_rate: 3.0,
+            rival_lr: 3.0,
             rival_steps: 30,
             decorrelated: false,
         }
@@ -107,6 +110,7 @@ impl Default for Contest {
 ///
 /// ```text
 /// z = phi(x)      s = own(z)      r = rival(z)      L = mean of own losses − γ mean of rivals' losses, for phi
+/// MultiTask:           L = (sum of own losses + γ sum of the losses of rivals) / (number of own attributes)
 /// ```
 /// Each head is drawn from the seed and the name of its attribute alone, and the backbone from the seed: a pair, either of
 /// its attributes alone, and any contest between them start from the same numbers. Train it with any
@@ -124,29 +128,76 @@ impl Default for Contest {
 ///     Adversary::new(zoo::mlp(&[6, 4])?, &data, &["a"], rivals, contest, seed, &device)
 /// };
 /// let alone = make(&[], Contest::default())?;
-/// let against = make(&["b"], Contest { loss: AdvLoss::Reverse, ..Contest::default() })?;
+/// let mut against = make(&["b"], Contest { loss: AdvLoss::Reverse, ..Contest::default() })?;
 /// // Both begin with the same backbone and the same head for "a".
 /// let [before, begin] = [&alone, &against].map(|adversary| adversary.net().scores_of(&data));
 /// assert_eq!(before?.to_vec1::<f32>()?, begin?.to_vec1::<f32>()?);
-/// Trainer::adam(0.01).batch(50).silent().fit(&against, &data, |b| against.step(b))?;
+/// Trainer::adam(0.01).batch(50).silent().fit(&mut against, &data)?;
 /// assert_eq!(against.rival_net()?.scores_of(&data)?.dims(), [100]);
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Adversary {
     pub contest: Contest,
-    pub phi: Net,
-    /// Heads of one's own attributes, and of the rivals: the critic, for a clipped distance.
-    pub own: Net,
+    /// Backbone, and heads of one's own attributes.
+    net: Network,
+    /// Heads of the rivals: the critic, for a clipped distance.
     pub rival: Option<Net>,
     columns: [Vec<u32>; 2],
+    /// The same where attributes are looked up; nothing if there are none.
+    places: [Option<Tensor>; 2],
     /// Names of the rivals.
     rivals: Vec<String>,
     /// Weights of samples by their two labels: 00, 01, 10, 11.
     weights: Option<[f64; 4]>,
-    /// Moments of the rivals' own optimiser, and its steps so far.
-    moments: Vec<[Var; 2]>,
-    steps: Option<Var>,
+    /// The rivals' own optimiser, if they take steps of their own.
+    updates: Option<Updates>,
+    own_loss: Option<OwnLoss>,
+}
+
+/// A function of scores and labels.
+type Loss = dyn Fn(&Tensor, &Tensor) -> Result<Tensor> + Send + Sync;
+
+/// A loss of scores and labels.
+#[derive(Clone)]
+struct OwnLoss(Arc<Loss>);
+
+impl fmt::Debug for OwnLoss {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("OwnLoss")
+    }
+}
+
+/// Rivals' heads that have taken steps of their own, with their optimiser.
+struct Trained {
+    rival: Net,
+    updates: Updates,
+}
+
+/// A backbone under the rivals' heads.
+#[derive(Clone)]
+struct UnderRivals(Network, Net);
+
+impl Split for UnderRivals {
+    fn features(&self, x: &Tensor, pass: Pass) -> Result<Tensor> {
+        self.0.features(x, pass)
+    }
+
+    fn scores(&self, z: &Tensor, pass: Pass) -> Result<Tensor> {
+        self.1.forward(z, pass)
+    }
+
+    fn bottom(&self) -> Vec<(String, Var)> {
+        self.0.bottom()
+    }
+
+    fn last(&self) -> Vec<(String, Var)> {
+        self.1.vars()
+    }
+
+    fn statistics(&self) -> Vec<(String, Var)> {
+        self.0.statistics()
+    }
 }
 
 impl Adversary {
@@ -165,6 +216,39 @@ impl Adversary {
         device: &Device,
     ) -> Result<Adversary> {
         contest.check(own.len(), rivals.len())?;
+        let init = phi.init;
+        let phi = Net::new(phi, seed.named("phi"), DType::F32, device)?;
+        let head = heads(phi.ensure_vector()?, own, init, seed, (DType::F32, device))?;
+        Adversary::under(&SplitNet { phi, head }, data, own, rivals, contest, seed)
+    }
+
+    /// A contest over a network of your own, whose scores are those of one's own attributes, one column each; the rivals'
+    /// heads are drawn from the seed. Fails: as [`new`](Adversary::new).
+    ///
+    /// ```
+    /// use lastlayer::prelude::*;
+    /// let (seed, device) = (Seed::new(1), Device::Cpu);
+    /// let data = Gaussians::a().sample(100, seed, &device)?;
+    /// let signs = data.x.narrow(1, 0, 2)?.gt(0.0)?.to_dtype(DType::F32)?;
+    /// let data = data.with_attributes(signs, ["a", "b"])?;
+    /// let net = SplitNet::new(zoo::mlp(&[6, 4])?, 1, seed, &device)?;
+    /// let contest = Contest { loss: AdvLoss::Reverse, ..Contest::default() };
+    /// let mut against = Adversary::under(&net, &data, &["a"], &["b"], contest, seed)?;
+    /// Trainer::adam(0.01).batch(50).silent().fit(&mut against, &data)?;
+    /// assert_eq!(net.scores_of(&data)?.to_vec1::<f32>()?, against.net().scores_of(&data)?.to_vec1::<f32>()?);
+    /// # Ok::<(), lastlayer::error::Error>(())
+    /// ```
+    pub fn under(
+        net: impl Into<Network>,
+        data: &Dataset,
+        own: &[&str],
+        rivals: &[&str],
+        contest: Contest,
+        seed: Seed,
+    ) -> Result<Adversary> {
+        let net = net.into();
+        contest.check(own.len(), rivals.len())?;
+        net.ensure_scores("scores of a contest's network", own.len())?;
         let all: Vec<&str> = own.iter().chain(rivals).copied().collect();
         if let Some(twice) = (1..all.len()).find(|i| all[..*i].contains(&all[*i])) {
             return Err(Error::config("attribute", all[twice], "each attribute once"));
@@ -177,116 +261,137 @@ impl Adversary {
             true => Some(weights_by_label(&labels(data, own[0])?, &labels(data, rivals[0])?)?),
             false => None,
         };
-        let init = phi.init;
-        let phi = Net::new(phi, seed.named("phi"), DType::F32, device)?;
-        let &[d] = phi.output() else {
-            let expected = "a vector of features; end it with GlobalAveragePool or Flatten";
-            return Err(Error::shape("output of a backbone", expected, format!("{:?}", phi.output())));
+        let var =
+            net.first().ok_or_else(|| Error::config("network", "without parameters", "one to train"))?;
+        let (d, init) = match net.as_split_net() {
+            Some(net) => (net.phi.ensure_vector()?, net.phi.plan().init),
+            None => match net.features_of(&data.subset(&[0])?)?.dims() {
+                [_, d] => (*d, Init::default()),
+                dims => return Err(Error::shape("features of a network", "[n, d]", format!("{dims:?}"))),
+            },
         };
-        let heads = |names: &[&str]| heads(d, names, init, seed, device);
-        let rival = if rivals.is_empty() { None } else { Some(heads(rivals)?) };
-        let inner = match &rival {
-            Some(rival) if contest.rivals_first() => rival.vars(),
-            _ => Vec::new(),
-        };
-        let zeros = |var: &Var| Ok::<Var, Error>(Var::from_tensor(&var.zeros_like()?)?);
-        let moments = inner.iter().map(|var| Ok([zeros(var)?, zeros(var)?])).collect::<Result<Vec<_>>>()?;
-        let steps = match inner.is_empty() {
+        let rival = match rivals.is_empty() {
             true => None,
-            false => Some(Var::zeros((), DType::F64, device)?),
+            false => Some(heads(d, rivals, init, seed, (var.dtype(), var.device()))?),
         };
-        let own = heads(own)?;
+        let over = |rival: &Net| Optimiser::adam().over(rival.vars(), 1.0);
+        let updates = rival.as_ref().filter(|_| contest.rivals_first()).map(over).transpose()?;
         let rivals = rivals.iter().map(|name| name.to_string()).collect();
-        Ok(Adversary { contest, own, phi, rival, columns, rivals, weights, moments, steps })
+        let place = |columns: &Vec<u32>| match columns.is_empty() {
+            true => Ok(None),
+            false => Tensor::new(&columns[..], var.device()).map(Some),
+        };
+        let places = [place(&columns[0])?, place(&columns[1])?];
+        Ok(Adversary { contest, net, rival, columns, places, rivals, weights, updates, own_loss: None })
     }
 
-    /// Backbone and own heads, as a network.
-    pub fn net(&self) -> SplitNet {
-        SplitNet { phi: self.phi.clone(), head: self.own.clone() }
+    /// A loss of your own for one's own attributes, in place of the logistic: what rivals do stays as it is.
+    ///
+    /// ```text
+    /// adversary.own_loss(|s, y| auc_loss(s, y, 1.0, AucLoss::Value)?.on(s))
+    /// ```
+    /// The loss gets scores and labels, 0 or 1, both (n, own attributes), and gives a scalar.
+    pub fn own_loss(
+        mut self,
+        loss: impl Fn(&Tensor, &Tensor) -> Result<Tensor> + Send + Sync + 'static,
+    ) -> Adversary {
+        self.own_loss = Some(OwnLoss(Arc::new(loss)));
+        self
+    }
+
+    /// Backbone and own heads.
+    pub fn net(&self) -> &Network {
+        &self.net
     }
 
     /// Backbone and rivals' heads, as a network. Fails: `Config` if there are no rivals.
-    pub fn rival_net(&self) -> Result<SplitNet> {
-        Ok(SplitNet { phi: self.phi.clone(), head: self.rival()?.clone() })
+    pub fn rival_net(&self) -> Result<Network> {
+        Ok(Network::from(&UnderRivals(self.net.clone(), self.rival()?.clone())))
     }
 
     fn rival(&self) -> Result<&Net> {
         self.rival.as_ref().ok_or_else(|| Error::config("rivals", "none", "at least one attribute"))
     }
 
-    /// What a batch asks of backbone and heads.
-    ///
-    /// A batch in which a rival has only one value leaves out the distances between its classes. Fails: `Data` if the set
-    /// has no attributes, and as the network.
-    pub fn step(&self, batch: &Batch) -> Result<Step> {
-        self.step_with(batch, |s, y| Ok(bce_logits_each(s, y)?.mean_all()?))
-    }
-
-    /// The same with a loss of your own for one's own attributes: what rivals do stays as it is.
-    ///
-    /// ```text
-    /// adversary.step_with(b, |s, y| auc_loss(s, y, 1.0, AucLoss::Value)?.on(s))
-    /// ```
-    /// The loss gets scores and labels, 0 or 1, both (n, own attributes), and gives a scalar.
-    pub fn step_with(
+    /// What rivals do to the features: their loss, strength included, what they lost before they learnt, and their heads if
+    /// these have taken steps of their own first. Nothing where they do nothing.
+    fn adverse(
         &self,
         batch: &Batch,
-        own_loss: impl FnOnce(&Tensor, &Tensor) -> Result<Tensor>,
-    ) -> Result<Step> {
-        let pass = batch.pass();
-        let z = self.phi.forward(&batch.x, pass)?;
-        let attributes = batch.attributes()?;
-        let [own_y, rival_y] = [0, 1].map(|side| chosen(attributes, &self.columns[side], z.dtype()));
-        let (own_y, rival_y) = (own_y?, rival_y?);
-        let own = own_loss(&self.own.forward(&z, pass)?, &own_y)?;
-        let weights = self.sample_weights(&own_y, &rival_y)?;
-        let strength = self.contest.strength_at(batch.progress);
-        let rival_loss =
-            |z: &Tensor, y: &Tensor, constant: bool| self.rival_loss(z, y, weights.as_ref(), pass, constant);
-        let mut seen = None;
-        let adverse = match self.contest.loss {
-            AdvLoss::None => None,
+        z: &Tensor,
+        y: &Tensor,
+        weights: Option<&Tensor>,
+    ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Trained>)> {
+        let (pass, strength) = (batch.pass(), self.contest.strength_at(batch.progress));
+        let lost = |rival: &Net, z: &Tensor, y: &Tensor| -> Result<Tensor> {
+            let each = bce_logits_each(&rival.forward(z, pass)?, y)?;
+            Ok(weights.map_or(Ok(each.clone()), |w| each.broadcast_mul(w))?.mean_all()?)
+        };
+        let constant = z.detach();
+        match self.contest.loss {
+            AdvLoss::None => Ok((None, None, None)),
             AdvLoss::MultiTask => {
-                let each = rival_loss(&z, &rival_y, false)?;
                 let weight = strength * self.columns[1].len() as f64 / self.columns[0].len() as f64;
-                Some((each * weight)?)
+                Ok((Some((lost(self.rival()?, z, y)? * weight)?), None, None))
             }
             AdvLoss::Reverse if !self.contest.rivals_first() => {
-                seen = Some(rival_loss(&reverse(&z, strength)?, &rival_y, false)?);
-                seen.clone()
+                let seen = lost(self.rival()?, &reverse(z, strength)?, y)?;
+                Ok((Some(seen.clone()), Some(seen), None))
             }
             AdvLoss::Reverse | AdvLoss::FlippedLabel => {
-                let constant = z.detach();
-                seen = self.inner_steps(batch.rate, || Ok(Some(rival_loss(&constant, &rival_y, false)?)))?;
-                Some(match self.contest.loss {
-                    AdvLoss::Reverse => (rival_loss(&z, &rival_y, true)? * -strength)?,
-                    _ => (rival_loss(&z, &rival_y.affine(-1.0, 1.0)?, true)? * strength)?,
-                })
+                let (trained, seen) = self.trained(batch.lr, None, |rival| lost(rival, &constant, y))?;
+                let judged = match self.contest.loss {
+                    AdvLoss::Reverse => (lost(&trained.rival, z, y)? * -strength)?,
+                    _ => (lost(&trained.rival, z, &y.affine(-1.0, 1.0)?)? * strength)?,
+                };
+                Ok((Some(judged), seen, Some(trained)))
             }
             AdvLoss::WassersteinLinear => {
-                let apart = mean_difference(&z, &rival_y, weights.as_ref())?;
-                apart.map(|apart| length(&apart)).transpose()?.flatten().map(|w| w * strength).transpose()?
+                let apart = Classes::new(y, weights)?.map(|classes| classes.apart(z)).transpose()?;
+                let length = apart.map(|apart| length(&apart)).transpose()?.flatten();
+                Ok((length.map(|w| w * strength).transpose()?, None, None))
             }
             AdvLoss::WassersteinClipped { .. } => {
-                let critic = self.rival()?;
-                let apart = |z: &Tensor, constant: bool| -> Result<Option<Tensor>> {
-                    let f = if constant { critic.forward_constant(z, pass) } else { critic.forward(z, pass) };
-                    Ok(mean_difference(&f?, &rival_y, weights.as_ref())?.map(|w| w.sum_all()).transpose()?)
+                let Some(classes) = Classes::new(y, weights)? else { return Ok((None, None, None)) };
+                let apart = |rival: &Net, z: &Tensor| {
+                    Ok::<_, Error>(classes.apart(&rival.forward(z, pass)?)?.sum_all()?)
                 };
-                self.inner_steps(batch.rate, || {
-                    Ok(apart(&z.detach(), false)?.map(|w| w.neg()).transpose()?)
-                })?;
-                apart(&z, true)?.map(|w| w.abs()? * strength).transpose()?
+                let (trained, _) =
+                    self.trained(batch.lr, classes.both(), |rival| Ok(apart(rival, &constant)?.neg()?))?;
+                let distance = (apart(&trained.rival, z)?.abs()? * strength)?;
+                Ok((Some(distance), None, Some(trained)))
             }
-        };
-        let step = Step::new(match adverse {
-            None => own,
-            Some(adverse) => (own + adverse)?,
-        });
-        Ok(match seen {
-            None => step,
-            Some(loss) => step.report(RIVAL_LOSS, loss.numbers()?[0]),
-        })
+        }
+    }
+
+    /// The rivals' heads after their own steps on a loss, and what it was before the first. With `taken`, 0 or 1, the steps
+    /// are taken or not without anybody knowing which.
+    fn trained(
+        &self,
+        lr: f64,
+        taken: Option<&Tensor>,
+        loss: impl Fn(&Net) -> Result<Tensor>,
+    ) -> Result<(Trained, Option<Tensor>)> {
+        let rival = self.rival()?.copy()?;
+        let none = || Error::config("optimiser of the rivals", "none", "a loss in which they learn first");
+        let before = self.updates.as_ref().ok_or_else(none)?;
+        let mut updates = before.onto(rival.vars())?;
+        updates.lr = lr * self.contest.rival_lr;
+        let mut first = None;
+        for _ in 0..self.contest.rival_steps {
+            let loss = loss(&rival)?;
+            updates.step(&loss)?;
+            if let AdvLoss::WassersteinClipped { clip } = self.contest.loss {
+                for (_, var) in rival.vars() {
+                    var.set(&var.as_tensor().clamp(-clip, clip)?)?;
+                }
+            }
+            first.get_or_insert(loss);
+        }
+        if let Some(taken) = taken {
+            updates.keep_if(taken, before)?;
+        }
+        Ok((Trained { rival, updates }, first))
     }
 
     /// What a guess by frequency, the rivals in the last epoch, and fresh probes lose on average.
@@ -301,61 +406,10 @@ impl Adversary {
             let p = data.class_counts()?[1] as f64 / data.n() as f64;
             guess -= p * p.ln() + (1.0 - p) * (1.0 - p).ln();
             let (fitted, judged) = data.split(0.5, seed)?;
-            probe += of_label(&self.net(), &fitted, &judged)?.1;
+            probe += of_label(&self.net, &fitted, &judged)?.1;
         }
         let each = self.rivals.len() as f64;
         Ok([guess / each, seen[seen.len() - 1], probe / each])
-    }
-
-    /// Mean logistic loss of the rivals' heads on features; constant heads pass gradients to the features alone.
-    fn rival_loss(
-        &self,
-        z: &Tensor,
-        y: &Tensor,
-        weights: Option<&Tensor>,
-        pass: crate::model::Pass,
-        constant: bool,
-    ) -> Result<Tensor> {
-        let rival = self.rival()?;
-        let s = if constant { rival.forward_constant(z, pass)? } else { rival.forward(z, pass)? };
-        let each = bce_logits_each(&s, y)?;
-        Ok(weights.map_or(Ok(each.clone()), |w| each.broadcast_mul(w))?.mean_all()?)
-    }
-
-    /// The rivals' own steps of Adam, on a loss that may not be there; what it was before the first.
-    fn inner_steps(&self, rate: f64, loss: impl Fn() -> Result<Option<Tensor>>) -> Result<Option<Tensor>> {
-        let mut first = None;
-        for _ in 0..self.contest.rival_steps {
-            let Some(loss) = loss()? else { break };
-            self.inner_step(&loss, rate)?;
-            first.get_or_insert(loss);
-        }
-        Ok(first)
-    }
-
-    /// One of them, on the rivals' heads alone.
-    fn inner_step(&self, loss: &Tensor, rate: f64) -> Result<()> {
-        let Some(steps) = &self.steps else { return Ok(()) };
-        let number = steps.numbers()?[0] + 1.0;
-        let with = AdamStep {
-            lr: rate * self.contest.rival_rate,
-            beta1: 0.9,
-            beta2: 0.999,
-            eps: 1e-8,
-            weight_decay: 0.0,
-            decoupled: false,
-            step: number as usize,
-        };
-        let gradients = backward(loss)?;
-        for (var, [first, second]) in self.rival()?.vars().iter().zip(&self.moments) {
-            if let Some(gradient) = gradients.get(var) {
-                adam_step(var, gradient, first, second, &with)?;
-            }
-            if let AdvLoss::WassersteinClipped { clip } = self.contest.loss {
-                var.set(&var.as_tensor().clamp(-clip, clip)?)?;
-            }
-        }
-        Ok(steps.set(&Tensor::new(number, steps.device())?)?)
     }
 
     /// (n, 1) Weights of samples by their two labels, if they are weighed at all.
@@ -383,9 +437,9 @@ impl Contest {
             let allowed = "what rivals do, such as AdvLoss::Reverse; or no rivals";
             return Err(Error::config("loss of a contest with rivals", "AdvLoss::None", allowed));
         }
-        if !(self.strength.is_finite() && self.rival_rate > 0.0 && self.rival_rate.is_finite()) {
-            let got = format!("{} and {}", self.strength, self.rival_rate);
-            return Err(Error::config("strength and rival_rate", got, "finite, the second above 0"));
+        if !(self.strength.is_finite() && self.rival_lr > 0.0 && self.rival_lr.is_finite()) {
+            let got = format!("{} and {}", self.strength, self.rival_lr);
+            return Err(Error::config("strength and rival_lr", got, "finite, the second above 0"));
         }
         if self.decorrelated && (own, rivals) != (1, 1) {
             let got = format!("{own} own and {rivals} rival attributes");
@@ -423,65 +477,122 @@ impl Contest {
     }
 }
 
-impl Trainable for Adversary {
+impl Method for Adversary {
     fn groups(&self) -> Vec<Group> {
-        let mut groups = vec![
-            Group::new("bottom", named(self.phi.parameters())),
-            Group::new("own", named(self.own.parameters())),
-        ];
+        let mut groups = self.net.groups();
+        for group in groups.iter_mut().filter(|group| group.name == "last") {
+            group.name = "own".to_string();
+        }
         // Attributes that are learnt together are equals.
-        let rate = match self.contest.loss {
+        let lr = match self.contest.loss {
             AdvLoss::MultiTask => Some(1.0),
-            AdvLoss::Reverse if !self.contest.rivals_first() => Some(self.contest.rival_rate),
+            AdvLoss::Reverse if !self.contest.rivals_first() => Some(self.contest.rival_lr),
             _ => None,
         };
-        if let (Some(rival), Some(rate)) = (&self.rival, rate) {
-            groups.push(Group { rate, ..Group::new("rival", named(rival.parameters())) });
+        if let (Some(rival), Some(lr)) = (&self.rival, lr) {
+            groups.push(Group { lr, ..rival.group("rival") });
         }
         groups
     }
 
-    fn statistics(&self) -> Vec<(String, Var)> {
-        let own = self.phi.statistics().iter().map(|(name, var)| (format!("bottom.{name}"), var.clone()));
-        let mut all: Vec<(String, Var)> = own.collect();
-        if let (Some(rival), Some(steps)) = (&self.rival, &self.steps) {
-            all.extend(rival.parameters().iter().map(|(name, var)| (format!("rival.{name}"), var.clone())));
-            for (i, [first, second]) in self.moments.iter().enumerate() {
-                all.push((format!("rival moment {i} first"), first.clone()));
-                all.push((format!("rival moment {i} second"), second.clone()));
-            }
-            all.push(("rival steps".to_string(), steps.clone()));
+    /// What a batch asks of backbone and heads.
+    ///
+    /// A batch in which a rival has only one value leaves out the distances between its classes. Fails: `Data` if the set
+    /// has no attributes, and as the network.
+    fn step(&self, batch: &Batch) -> Result<Step> {
+        let z = self.net.features(&batch.x, batch.pass())?;
+        let attributes = batch.attributes()?;
+        let [own_y, rival_y] = [0, 1].map(|side| chosen(attributes, self.places[side].as_ref(), z.dtype()));
+        let (own_y, rival_y) = (own_y?, rival_y?);
+        let s = self.net.scores(&z, batch.pass())?;
+        ensure_shape(
+            "scores of a batch, one for each of one's own attributes",
+            own_y.elem_count(),
+            s.elem_count(),
+        )?;
+        let s = s.reshape(own_y.shape())?;
+        let own = match &self.own_loss {
+            None => bce_logits_each(&s, &own_y)?.mean_all()?,
+            Some(OwnLoss(loss)) => loss(&s, &own_y)?,
+        };
+        let weights = self.sample_weights(&own_y, &rival_y)?;
+        let (adverse, seen, trained) = self.adverse(batch, &z, &rival_y, weights.as_ref())?;
+        let step = Step::new(adverse.map_or(Ok(own.clone()), |adverse| own + adverse)?);
+        let step = seen.into_iter().fold(step, |step, loss| step.report_of(RIVAL_LOSS, loss));
+        Ok(trained.into_iter().fold(step, Step::carry))
+    }
+
+    /// Rivals that have taken steps of their own keep what they learnt.
+    fn after(&mut self, _: &Batch, step: &Step) -> Result<()> {
+        let (Some(Trained { rival, updates }), Some(own)) = (step.carried(), &self.rival) else {
+            return Ok(());
+        };
+        for ((_, var), (_, moved)) in own.vars().iter().zip(rival.vars()) {
+            var.set(&moved)?;
         }
-        all
+        self.updates = Some(updates.onto(own.vars())?);
+        Ok(())
+    }
+
+    fn statistics(&self) -> Vec<(String, Var)> {
+        self.net.statistics()
+    }
+
+    fn state(&self) -> Result<State> {
+        let (Some(rival), Some(updates)) = (&self.rival, &self.updates) else { return Ok(State::default()) };
+        let TensorFile { tensors, notes } = updates.state()?;
+        let heads = rival
+            .parameters()
+            .iter()
+            .map(|(name, var)| Ok((format!("rival.{name}"), var.as_detached_tensor().copy()?)));
+        let moments = tensors.into_iter().map(|(name, tensor)| Ok((format!("updates.{name}"), tensor)));
+        Ok(State { tensors: heads.chain(moments).collect::<Result<_>>()?, notes })
+    }
+
+    fn restore(&mut self, state: &State) -> Result<()> {
+        let (Some(rival), Some(updates)) = (&self.rival, &mut self.updates) else { return Ok(()) };
+        let heads = rival.fitting(&state.below("rival."))?;
+        updates.restore(&State { tensors: state.below("updates."), notes: state.notes.clone() })?;
+        Ok(heads.into_iter().try_for_each(|(var, tensor)| var.set(&tensor))?)
     }
 
     fn identity(&self) -> String {
-        format!("{:?} {:?} {:?}", self.phi.plan(), self.contest, self.columns)
+        format!("{} {:?} {:?}", self.net.identity(), self.contest, self.columns)
     }
 
     /// Rivals were outrun if the features moved faster than they could follow: fresh probes then read what they did not. A set
-    /// too small to tell gives no warning.
+    /// too small to tell gives no warning, and nor does a decorrelated contest, whose rivals lose on other weights than a
+    /// probe does.
     fn warning(&self, history: &History, data: &Dataset) -> Option<String> {
+        if self.weights.is_some() {
+            return None;
+        }
         let [guess, seen, probe] = self.rivals_and_probes(history, data).ok()?;
         let (read, left) = (guess - seen, guess - probe);
         (left > READABLE * guess && read < 0.5 * left).then(|| {
             format!(
                 "the rivals were outrun: their loss in the last epoch is {seen:.2}, that of fresh probes {probe:.2}, that of \
-                 a guess {guess:.2}; raise rival_steps (now {}) or rival_rate (now {}), or lower the strength",
-                self.contest.rival_steps, self.contest.rival_rate
+                 a guess {guess:.2}; raise rival_steps (now {}) or rival_lr (now {}), or lower the strength",
+                self.contest.rival_steps, self.contest.rival_lr
             )
         })
     }
 }
 
 /// A linear head for each attribute, side by side, each drawn from the seed and its own name.
-pub(super) fn heads(d: usize, names: &[&str], init: Init, seed: Seed, device: &Device) -> Result<Net> {
+pub(super) fn heads(
+    d: usize,
+    names: &[&str],
+    init: Init,
+    seed: Seed,
+    (dtype, device): (DType, &Device),
+) -> Result<Net> {
     let plan = |width: usize| Plan {
         input: vec![d],
         layers: vec![(String::new(), Layer::Linear { width, bias: true })],
         init,
     };
-    let one = |name: &&str| Net::new(plan(1), seed.named("head").named(name), DType::F32, device);
+    let one = |name: &&str| Net::new(plan(1), seed.named("head").named(name), dtype, device);
     let each = names.iter().map(one).collect::<Result<Vec<Net>>>()?;
     let together = |part: &str| -> Result<(String, Tensor)> {
         let rows: Vec<Tensor> = each.iter().map(|net| net.parameters()[part].as_detached_tensor()).collect();
@@ -492,12 +603,11 @@ pub(super) fn heads(d: usize, names: &[&str], init: Init, seed: Seed, device: &D
 }
 
 /// (n, columns) Labels of some attributes, 0 or 1.
-fn chosen(attributes: &Tensor, columns: &[u32], dtype: DType) -> Result<Tensor> {
-    if columns.is_empty() {
-        return Ok(Tensor::zeros((attributes.dim(0)?, 0), dtype, attributes.device())?);
-    }
-    let columns = Tensor::new(columns, attributes.device())?;
-    Ok(attributes.index_select(&columns, 1)?.ge(0.5)?.to_dtype(dtype)?)
+fn chosen(attributes: &Tensor, columns: Option<&Tensor>, dtype: DType) -> Result<Tensor> {
+    Ok(match columns {
+        None => Tensor::zeros((attributes.dim(0)?, 0), dtype, attributes.device())?,
+        Some(columns) => attributes.index_select(columns, 1)?.ge(0.5)?.to_dtype(dtype)?,
+    })
 }
 
 /// Labels of an attribute with two values. Host: n numbers.
@@ -522,25 +632,66 @@ fn weights_by_label(a: &[u8], b: &[u8]) -> Result<[f64; 4]> {
     Ok([(0, 0), (0, 1), (1, 0), (1, 1)].map(of))
 }
 
-/// (columns) Mean where the label is 1 less that where it is 0, with weights if given; nothing if one of them is missing.
-///
-/// Shapes: `z` (n, columns), `y` (n, 1), `weights` (n, 1). Host: two numbers.
-fn mean_difference(z: &Tensor, y: &Tensor, weights: Option<&Tensor>) -> Result<Option<Tensor>> {
-    let weighed = |side: &Tensor| weights.map_or(Ok(side.clone()), |w| side.mul(w));
-    let (ones, zeros) = (weighed(y)?, weighed(&y.affine(-1.0, 1.0)?)?);
-    let mut means = Vec::new();
-    for side in [ones, zeros] {
-        let total = side.sum_all()?.numbers()?[0];
-        if total <= 0.0 {
-            return Ok(None);
-        }
-        means.push((z.broadcast_mul(&side)?.sum(0)? / total)?);
-    }
-    Ok(Some((&means[0] - &means[1])?))
+/// The two classes of a rival in a batch, weighed or not.
+struct Classes {
+    /// (n, 1) What counts for the mean where the label is 1, and where it is 0.
+    sides: [Tensor; 2],
+    sums: Sums,
 }
 
-/// Length of a vector; nothing if it is zero, where the length has no gradient. Host: one number.
+/// What sides add up to.
+enum Sums {
+    Host([f64; 2]),
+    /// One over either, and 1 if there are samples of both: if not, 0, and all is computed as if there were.
+    Device([Tensor; 2], Tensor),
+}
+
+impl Classes {
+    /// Shapes: `y` and `weights` (n, 1). Nothing if a class is missing, as far as it is known. Host: two numbers, on the CPU; a
+    /// device is not asked.
+    fn new(y: &Tensor, weights: Option<&Tensor>) -> Result<Option<Classes>> {
+        let weighed = |side: &Tensor| weights.map_or(Ok(side.clone()), |w| side.mul(w));
+        let sides = [weighed(y)?, weighed(&y.affine(-1.0, 1.0)?)?];
+        let [ones, zeros] = [sides[0].sum_all()?, sides[1].sum_all()?];
+        if y.device().is_cpu() {
+            let totals = [ones.numbers()?[0], zeros.numbers()?[0]];
+            let both = totals.iter().all(|total| *total > 0.0);
+            return Ok(both.then_some(Classes { sides, sums: Sums::Host(totals) }));
+        }
+        let some = |total: &Tensor| total.gt(0.0)?.to_dtype(total.dtype());
+        let over = |total: &Tensor| (total + some(total)?.affine(-1.0, 1.0)?)?.recip();
+        let sums = Sums::Device([over(&ones)?, over(&zeros)?], some(&ones)?.mul(&some(&zeros)?)?);
+        Ok(Some(Classes { sides, sums }))
+    }
+
+    /// Whether there are two means, where nobody on the host knows.
+    fn both(&self) -> Option<&Tensor> {
+        match &self.sums {
+            Sums::Host(_) => None,
+            Sums::Device(_, both) => Some(both),
+        }
+    }
+
+    /// (columns) Mean of `z` (n, columns) where the label is 1 less that where it is 0, or zero if one of them is missing.
+    fn apart(&self, z: &Tensor) -> Result<Tensor> {
+        let sum = |side: usize| z.broadcast_mul(&self.sides[side])?.sum(0);
+        Ok(match &self.sums {
+            Sums::Host([ones, zeros]) => ((sum(0)? / *ones)? - (sum(1)? / *zeros)?)?,
+            Sums::Device([ones, zeros], both) => {
+                let apart = (sum(0)?.broadcast_mul(ones)? - sum(1)?.broadcast_mul(zeros)?)?;
+                apart.broadcast_mul(both)?
+            }
+        })
+    }
+}
+
+/// Length of a vector; where it is zero, where the length has no gradient, nothing, or on a device zero. Host: one number, on
+/// the CPU.
 fn length(v: &Tensor) -> Result<Option<Tensor>> {
     let square = v.sqr()?.sum(D::Minus1)?;
-    Ok(if square.numbers()?[0] > 0.0 { Some(square.sqrt()?) } else { None })
+    if square.device().is_cpu() {
+        return Ok(if square.numbers()?[0] > 0.0 { Some(square.sqrt()?) } else { None });
+    }
+    let some = square.gt(0.0)?.to_dtype(square.dtype())?;
+    Ok(Some((square + some.affine(-1.0, 1.0)?)?.sqrt()?.mul(&some)?))
 }

@@ -4,7 +4,7 @@ use super::transfer::Transfer;
 use crate::distribution::normal_quantile;
 use crate::error::{Error, Result, ensure_shape};
 use crate::metrics::{Estimate, phi};
-use crate::numbers::Numbers;
+use crate::numbers::AsF64;
 use crate::table::{Cell, Table};
 
 /// A directed pair: how the labels are correlated, and how the accuracy of `a` changes when it is trained with `b`.
@@ -99,7 +99,7 @@ impl Scatter {
 /// assert!(adversary::scatter(&labels, &transfer).is_err());
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub fn scatter(labels: impl Numbers, transfer: &Transfer) -> Result<Scatter> {
+pub fn scatter(labels: impl AsF64, transfer: &Transfer) -> Result<Scatter> {
     let columns = columns(&labels, transfer.names().len())?;
     let mut points = Vec::new();
     for a in 0..columns.len() {
@@ -113,8 +113,8 @@ pub fn scatter(labels: impl Numbers, transfer: &Transfer) -> Result<Scatter> {
     Ok(Scatter { points, r })
 }
 
-/// The labels of each attribute.
-fn columns(labels: &impl Numbers, attributes: usize) -> Result<Vec<Vec<f64>>> {
+/// The labels of each attribute. Host: all of them.
+fn columns(labels: &impl AsF64, attributes: usize) -> Result<Vec<Vec<f64>>> {
     let dims = labels.sizes();
     ensure_shape("dimensions of labels (rows, attributes)", 2, dims.len())?;
     ensure_shape("columns of labels (one per attribute)", attributes, dims[1])?;

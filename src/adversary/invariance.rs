@@ -1,7 +1,7 @@
 //! What it costs to be independent of an attribute, and the weights under which it costs nothing. Host: counts, in f64.
 
 use crate::error::{Error, Result, ensure_shape};
-use crate::numbers::Numbers;
+use crate::numbers::{AsF64, zeros_and_ones};
 
 /// Smallest error with which `a` can be predicted from anything that is independent of `b`.
 ///
@@ -34,7 +34,7 @@ pub fn price_of_invariance(p_b: f64, p_a_given_b1: f64, p_a_given_b0: f64) -> Re
 
 /// [`price_of_invariance`] with shares in place of probabilities.
 ///
-/// Shapes: `a` and `b` (n). Cost: O(n). Fails: `Shape` if the lengths differ, `Config` if a label is neither 0 nor 1 or
+/// Shapes: `a` and `b` (n). Cost: O(n). Fails: `Shape` if the lengths differ, `Data` if a label is neither 0 nor 1, `Config`
 /// if `b` is constant. Checked by `tests/adversary/invariance.rs`.
 ///
 /// ```
@@ -43,7 +43,7 @@ pub fn price_of_invariance(p_b: f64, p_a_given_b1: f64, p_a_given_b0: f64) -> Re
 /// assert_eq!(adversary::price_from_labels(a, b)?, 0.25); // ½ · |¾ − ¼|
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub fn price_from_labels(a: impl Numbers, b: impl Numbers) -> Result<f64> {
+pub fn price_from_labels(a: impl AsF64, b: impl AsF64) -> Result<f64> {
     let counts = Counts::of(&a.numbers()?, &b.numbers()?)?;
     for value in 0..2 {
         if counts.b(value) == 0.0 {
@@ -60,8 +60,8 @@ pub fn price_from_labels(a: impl Numbers, b: impl Numbers) -> Result<f64> {
 /// ```text
 /// w_i = P(a_i) P(b_i) / P(a_i, b_i)
 /// ```
-/// The weights have mean 1. Shapes: `a` and `b` (n), result (n). Cost: O(n). Fails: `Shape` if the lengths differ, `Config`
-/// if a label is neither 0 nor 1, or if one of the four combinations has no sample. Checked by
+/// The weights have mean 1. Shapes: `a` and `b` (n), result (n). Cost: O(n). Fails: `Shape` if the lengths differ, `Data` if
+/// a label is neither 0 nor 1, `Config` if one of the four combinations has no sample. Checked by
 /// `tests/adversary/invariance.rs`. Book: `adversary/game.md#eq-adv-game-weights`, `#eq-adv-game-effective`.
 ///
 /// ```
@@ -73,7 +73,7 @@ pub fn price_from_labels(a: impl Numbers, b: impl Numbers) -> Result<f64> {
 /// assert!((w.iter().sum::<f64>() - 8.0).abs() < 1e-12);
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub fn decorrelating_weights(a: impl Numbers, b: impl Numbers) -> Result<Vec<f64>> {
+pub fn decorrelating_weights(a: impl AsF64, b: impl AsF64) -> Result<Vec<f64>> {
     let (a, b) = (a.numbers()?, b.numbers()?);
     let counts = Counts::of(&a, &b)?;
     let mut weight = [[0.0; 2]; 2];
@@ -99,12 +99,8 @@ impl Counts {
     fn of(a: &[f64], b: &[f64]) -> Result<Counts> {
         ensure_shape("labels of b, against those of a", a.len(), b.len())?;
         let mut cells = [[0.0; 2]; 2];
-        for (row, (a, b)) in a.iter().zip(b).enumerate() {
-            for (name, label) in [("a", *a), ("b", *b)] {
-                if label != 0.0 && label != 1.0 {
-                    return Err(Error::config(format!("label of {name} in row {row}"), label, "0 or 1"));
-                }
-            }
+        let (a, b) = (zeros_and_ones("labels of a", &a)?, zeros_and_ones("labels of b", &b)?);
+        for (a, b) in a.iter().zip(&b[..]) {
             cells[usize::from(*a == 1.0)][usize::from(*b == 1.0)] += 1.0;
         }
         Ok(Counts(cells))

@@ -3,7 +3,7 @@
 use crate::data::Dataset;
 use crate::error::Result;
 use crate::metrics::{Estimate, Scores};
-use crate::model::SplitNet;
+use crate::model::Split;
 use crate::probe::{Features, WeakFit};
 use crate::seed::Seed;
 use crate::table::{Cell, Table};
@@ -69,12 +69,17 @@ impl Leak {
 /// assert!(leakage(&net, &data, &data, "sign")?.auc.value > 0.9);
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub fn leakage(net: &SplitNet, train: &Dataset, test: &Dataset, attribute: &str) -> Result<Leak> {
+pub fn leakage(
+    net: &(impl Split + ?Sized),
+    train: &Dataset,
+    test: &Dataset,
+    attribute: &str,
+) -> Result<Leak> {
     Ok(of_label(net, &train.target(attribute)?, &test.target(attribute)?)?.0)
 }
 
-/// The same of an attribute that has become the label, with the probe's mean logistic loss on `test`.
-pub(super) fn of_label(net: &SplitNet, train: &Dataset, test: &Dataset) -> Result<(Leak, f64)> {
+/// What a probe reads of an attribute that has become the label, with the probe's mean logistic loss on `test`.
+pub(super) fn of_label(net: &(impl Split + ?Sized), train: &Dataset, test: &Dataset) -> Result<(Leak, f64)> {
     let (fitted, held) = train.split(FITTED, Seed::new(0).named("leakage"))?;
     let probe = WeakFit::SoftmaxMean(PENALTY).fit(&Features::of(net, &fitted)?)?.head.single()?;
     let judged = |data: &Dataset| -> Result<Scores> {

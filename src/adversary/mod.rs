@@ -27,10 +27,10 @@
 //! let signs = data.x.narrow(1, 0, 2)?.gt(1.0)?.to_dtype(DType::F32)?;
 //! let data = data.with_attributes(signs, ["first", "second"])?;
 //! let against = Contest { loss: AdvLoss::Reverse, strength: 0.3, ..Contest::default() };
-//! let rivals = Adversary::new(zoo::mlp(&[6, 8])?, &data, &["first"], &["second"], against, seed, &device)?;
-//! Trainer::adam(0.01).epochs(3).silent().fit(&rivals, &data, |b| rivals.step(b))?;
+//! let mut rivals = Adversary::new(zoo::mlp(&[6, 8])?, &data, &["first"], &["second"], against, seed, &device)?;
+//! Trainer::adam(0.01).epochs(3).silent().fit(&mut rivals, &data)?;
 //! // What the features still tell of the rival is measured by a fresh probe.
-//! let left = leakage(&rivals.net(), &data, &data, "second")?;
+//! let left = leakage(rivals.net(), &data, &data, "second")?;
 //! assert!(left.auc.value <= 1.0);
 //! # Ok::<(), lastlayer::error::Error>(())
 //! ```

@@ -9,11 +9,11 @@ use super::transfer::Transfer;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::model::{Net, zoo};
-use crate::numbers::Numbers;
+use crate::numbers::AsF64;
 use crate::ops::TwoLayer;
 use crate::record::Record;
 use crate::seed::Seed;
-use crate::train::{Batch, Group, Step, Trainable, Trainer};
+use crate::train::{Batch, Group, Method, Step, Trainer};
 
 /// What a model of a stack learns: one attribute alone, or two together.
 ///
@@ -68,9 +68,9 @@ impl Task {
 /// let signs = data.x.narrow(1, 0, 2)?.gt(0.0)?.to_dtype(DType::F32)?;
 /// let data = data.with_attributes(signs, ["first", "second"])?;
 /// let tasks = [Task::Single(0), Task::Single(1), Task::Pair(0, 1)];
-/// let stack = PairStack::new(&data, [8, 8], &tasks, Seed::new(1), &Device::Cpu)?;
+/// let mut stack = PairStack::new(&data, [8, 8], &tasks, Seed::new(1), &Device::Cpu)?;
 /// assert_eq!(stack.scores(&data.x)?.dims(), [3, 64, 2]);
-/// Trainer::adam(0.01).epochs(30).batch(32).silent().fit(&stack, &data, |b| stack.step(b))?;
+/// Trainer::adam(0.01).epochs(30).batch(32).silent().fit(&mut stack, &data)?;
 /// assert!(stack.accuracies(&data)?.iter().flatten().all(|accuracy| *accuracy > 0.8));
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
@@ -113,7 +113,8 @@ impl PairStack {
             ["0.weight", "0.bias", "2.weight", "2.bias"].map(|part| trunk.parameters()[part].flatten_all());
         let shared = shared.into_iter().collect::<candle_core::Result<Vec<Tensor>>>()?;
         let network = |[(a, _), (b, _)]: &[(usize, f64); 2]| -> Result<Tensor> {
-            let head = heads(hidden[1], &[&names[*a], &names[*b]], Default::default(), seed, device)?;
+            let head =
+                heads(hidden[1], &[&names[*a], &names[*b]], Default::default(), seed, (DType::F32, device))?;
             let top = ["weight", "bias"].map(|part| head.parameters()[part].flatten_all());
             let top = top.into_iter().collect::<candle_core::Result<Vec<Tensor>>>()?;
             Ok(Tensor::cat(&[&shared[..], &top[..]].concat(), 0)?.detach())
@@ -139,21 +140,12 @@ impl PairStack {
         Ok(attributes.index_select(&self.columns, 1)?.ge(0.5)?.to_dtype(DType::F32)?)
     }
 
-    /// Sum over all networks of their mean losses; none of them feels the others. Fails: `Data` without attributes.
-    pub fn step(&self, batch: &Batch) -> Result<Step> {
-        let y = self.labels(batch.attributes()?)?;
-        Ok(Step::new(self.sizes.logistic_loss(&self.theta, &batch.x, &y, &self.weights)?.sum_all()?))
-    }
-
     /// Share of right decisions for both attributes of every task; the second of a single one repeats its first.
     ///
     /// Host: these numbers. Fails: `Data` without attributes.
     pub fn accuracies(&self, data: &Dataset) -> Result<Vec<[f64; 2]>> {
-        let attributes = data.a.as_ref().ok_or_else(|| {
-            Error::data(&data.names.set, "there are no attributes; add some with with_attributes")
-        })?;
         let decided = self.scores(&data.inputs()?)?.gt(0.0)?.to_dtype(DType::F32)?;
-        let y = self.labels(attributes)?.reshape((data.n(), self.tasks.len(), 2))?.transpose(0, 1)?;
+        let y = self.labels(data.attributes()?)?.reshape((data.n(), self.tasks.len(), 2))?.transpose(0, 1)?;
         let right = decided.eq(&y.contiguous()?)?.to_dtype(DType::F64)?.sum(1)?;
         let right: Vec<f64> = right.numbers()?.iter().map(|count| count / data.n() as f64).collect();
         let pair = |(i, task): (usize, &Task)| match task {
@@ -170,9 +162,15 @@ impl PairStack {
     }
 }
 
-impl Trainable for PairStack {
+impl Method for PairStack {
     fn groups(&self) -> Vec<Group> {
         vec![Group::new("all", vec![("theta".to_string(), self.theta.clone())])]
+    }
+
+    /// Sum over all networks of their mean losses; none of them feels the others. Fails: `Data` without attributes.
+    fn step(&self, batch: &Batch) -> Result<Step> {
+        let y = self.labels(batch.attributes()?)?;
+        Ok(Step::new(self.sizes.logistic_loss(&self.theta, &batch.x, &y, &self.weights)?.sum_all()?))
     }
 
     fn identity(&self) -> String {
@@ -229,9 +227,8 @@ impl PairSearch {
         tasks: &[Task],
         seed: Seed,
     ) -> Result<Vec<[f64; 2]>> {
-        let stack = PairStack::new(train, self.hidden, tasks, seed, train.x.device())?;
-        let trainer = Trainer { seed, ..self.trainer.clone() };
-        trainer.fit(&stack, train, |b| stack.step(b))?;
+        let mut stack = PairStack::new(train, self.hidden, tasks, seed, train.x.device())?;
+        Trainer { seed, ..self.trainer.clone() }.fit(&mut stack, train)?;
         stack.accuracies(test)
     }
 

@@ -390,18 +390,14 @@ impl Transfer {
             for (b, effect) in row {
                 let estimate = effect.interval;
                 let mark = if marks[(a, *b)] { "yes" } else { "" };
-                table = table.row(vec![
-                    Cell::from(self.names[a].as_str()),
-                    Cell::from(self.names[*b].as_str()),
-                    Cell::Range {
-                        value: 100.0 * estimate.value,
-                        low: 100.0 * estimate.low,
-                        high: 100.0 * estimate.high,
-                    },
-                    Cell::from(100.0 * shrink(effect, spread)),
-                    Cell::from(effect.p_negative),
-                    Cell::from(mark),
-                ])?;
+                let change = Cell::Range {
+                    value: 100.0 * estimate.value,
+                    low: 100.0 * estimate.low,
+                    high: 100.0 * estimate.high,
+                };
+                let names = (self.names[a].as_str(), self.names[*b].as_str());
+                let shrunken = 100.0 * shrink(effect, spread);
+                table = table.row((names.0, names.1, change, shrunken, effect.p_negative, mark))?;
             }
         }
         let caption = format!(

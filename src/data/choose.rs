@@ -17,10 +17,19 @@ impl Dataset {
         if let Some(row) = rows.iter().find(|r| **r >= self.n()) {
             return Err(Error::config("row", row, format!("0 to {}, the last sample", self.n() - 1)));
         }
+        self.select(&self.places(rows)?)
+    }
+
+    /// Numbers of rows where the samples are.
+    fn places(&self, rows: &[usize]) -> Result<Tensor> {
         let rows: Vec<u32> = rows.iter().map(|r| *r as u32).collect();
-        let rows = Tensor::new(rows, self.x.device())?;
-        let a = self.a.as_ref().map(|a| a.index_select(&rows, 0)).transpose()?;
-        let (x, y) = (self.x.index_select(&rows, 0)?, self.y.index_select(&rows, 0)?);
+        Ok(Tensor::new(rows, self.x.device())?)
+    }
+
+    /// The samples in these rows, all of which are there.
+    fn select(&self, rows: &Tensor) -> Result<Dataset> {
+        let a = self.a.as_ref().map(|a| a.index_select(rows, 0)).transpose()?;
+        let (x, y) = (self.x.index_select(rows, 0)?, self.y.index_select(rows, 0)?);
         Ok(Dataset { x, y, a, names: self.names.clone() })
     }
 
@@ -33,7 +42,7 @@ impl Dataset {
             return Err(Error::config("share of a split", share, "between 0 and 1, such as 0.8"));
         }
         let mut first = vec![false; self.n()];
-        for (class, rows) in self.shuffled_classes(seed.named("split"))?.iter().enumerate() {
+        for (class, rows) in shuffled(&self.rows_by_class()?, seed.named("split")).iter().enumerate() {
             self.require(
                 class,
                 rows.len(),
@@ -138,7 +147,7 @@ impl Dataset {
         chosen.relabel(Tensor::new(y, self.x.device())?, groups.iter().map(|(name, _)| name.to_string()))
     }
 
-    /// The same inputs with one attribute as the label, and the other attributes left.
+    /// Makes one attribute the label; inputs and the other attributes stay.
     ///
     /// Class 1 is where the attribute is at least one half. Fails: `Config` if there is no such attribute.
     pub fn target(&self, name: &str) -> Result<Dataset> {
@@ -154,7 +163,7 @@ impl Dataset {
         Ok(data)
     }
 
-    /// The same set with one more attribute, of the name of a class: 1 where that class is the label.
+    /// Adds an attribute with the name of a class: 1 where that class is the label.
     ///
     /// The way back from [`target`](Dataset::target), for methods that take attributes only. Fails: `Config` if there is no
     /// such class, `Data` if an attribute has this name already.
@@ -188,10 +197,15 @@ impl Dataset {
     ///
     /// A class with fewer samples than there are batches is missing from some. Fails: as [`batches`](Dataset::batches).
     pub fn stratified_batches(&self, size: usize, seed: Seed) -> Result<Batches> {
+        self.stratified_of(&self.rows_by_class()?, size, seed)
+    }
+
+    /// Stratified batches from [`rows_by_class`](Dataset::rows_by_class), which need not be read again for every epoch.
+    pub(crate) fn stratified_of(&self, classes: &[Vec<usize>], size: usize, seed: Seed) -> Result<Batches> {
         let seed = seed.named("stratified batches");
         // The i-th of n samples of a class belongs at (i + u) / n of the epoch; sorting by place spreads every class.
         let mut places: Vec<(f64, usize)> = Vec::with_capacity(self.n());
-        for (class, rows) in self.shuffled_classes(seed)?.iter().enumerate() {
+        for (class, rows) in shuffled(classes, seed).iter().enumerate() {
             let shift = seed.uniform(class as u64);
             places.extend(rows.iter().enumerate().map(|(i, r)| ((i as f64 + shift) / rows.len() as f64, *r)));
         }
@@ -199,23 +213,19 @@ impl Dataset {
         Batches::new(self, size, places.into_iter().map(|(_, row)| row).collect())
     }
 
-    /// The rows of each class, shuffled.
-    fn shuffled_classes(&self, seed: Seed) -> Result<Vec<Vec<usize>>> {
+    /// The rows of each class. Host: the labels.
+    pub(crate) fn rows_by_class(&self) -> Result<Vec<Vec<usize>>> {
         let mut rows = vec![Vec::new(); self.k()];
         for (row, label) in self.labels()?.into_iter().enumerate() {
             rows[label as usize].push(row);
         }
-        let shuffled = rows.iter().enumerate().map(|(class, rows)| {
-            let order = seed.stream(class as u64).permutation(rows.len());
-            order.into_iter().map(|i| rows[i]).collect()
-        });
-        Ok(shuffled.collect())
+        Ok(rows)
     }
 
     /// Keeps as many random samples of each class as `count` says.
     fn keep(&self, seed: Seed, count: impl Fn(&Dataset, usize, usize) -> Result<usize>) -> Result<Dataset> {
         let mut kept = Vec::new();
-        for (class, rows) in self.shuffled_classes(seed)?.iter().enumerate() {
+        for (class, rows) in shuffled(&self.rows_by_class()?, seed).iter().enumerate() {
             kept.extend_from_slice(&rows[..count(self, class, rows.len())?.min(rows.len())]);
         }
         kept.sort_unstable();
@@ -230,6 +240,15 @@ impl Dataset {
         let why = format!("class {name:?} has {found} samples where {needed} are needed; {remedy}");
         Err(Error::data(&self.names.set, why))
     }
+}
+
+/// The rows of each class in random order.
+fn shuffled(classes: &[Vec<usize>], seed: Seed) -> Vec<Vec<usize>> {
+    let one = |(class, rows): (usize, &Vec<usize>)| {
+        let order = seed.stream(class as u64).permutation(rows.len());
+        order.into_iter().map(|i| rows[i]).collect()
+    };
+    classes.iter().enumerate().map(one).collect()
 }
 
 /// A few names, for a message.
@@ -254,6 +273,8 @@ fn some_names(names: &[String]) -> String {
 pub struct Batches {
     data: Dataset,
     order: Vec<usize>,
+    /// The order on the device of the samples: moved once, not a piece for every batch.
+    places: Tensor,
     size: usize,
     next: usize,
 }
@@ -264,7 +285,8 @@ impl Batches {
             let allowed = format!("1 to {}, the samples of {}", data.n(), data.names.set);
             return Err(Error::config("batch size", size, allowed));
         }
-        Ok(Batches { data: data.clone(), order, size, next: 0 })
+        let places = data.places(&order)?;
+        Ok(Batches { data: data.clone(), order, places, size, next: 0 })
     }
 
     /// The rows of the set that make up batch number `i` of the epoch, from 0. Fails: `Config` if there are fewer.
@@ -280,7 +302,8 @@ impl Batches {
 
     /// Batch number `i` of the epoch, from 0. Fails: `Config` if there are fewer.
     pub fn get(&self, i: usize) -> Result<Dataset> {
-        let batch = self.data.subset(self.rows(i)?)?;
+        let rows = self.rows(i)?;
+        let batch = self.data.select(&self.places.narrow(0, i * self.size, rows.len())?)?;
         Ok(Dataset { x: batch.inputs()?, ..batch })
     }
 

@@ -1,4 +1,4 @@
-//! Data: one type for every method, a procedural image set with known ceilings, toy sets with closed forms, and
+//! Data: one type for every method, a procedural image set with known Bayes limits, toy sets with closed forms, and
 //! loaders of real sets.
 //!
 //! | where | what |
@@ -164,7 +164,7 @@ impl Dataset {
         Ok(Dataset { x: x.contiguous()?, y, a: None, names })
     }
 
-    /// The same set with attributes `a [n, m]`, of any dtype, kept as f32.
+    /// Gives the samples attributes `a [n, m]`, of any dtype, kept as f32.
     ///
     /// Fails: `Shape` unless there is one row per sample, one name per column and at least one column, `Data` for a
     /// number that is not finite or two attributes of one name.
@@ -185,7 +185,7 @@ impl Dataset {
         Ok(self)
     }
 
-    /// The same table with names for its columns. Fails: `Shape` unless `x` is `[n, d]` with one name per column.
+    /// Names the columns of a table. Fails: `Shape` unless `x` is `[n, d]` with one name per column.
     pub fn with_features<I>(mut self, names: I) -> Result<Dataset>
     where
         I: IntoIterator<Item: ToString>,
@@ -217,7 +217,7 @@ impl Dataset {
         numbers(&self.x)
     }
 
-    /// The same images in less detail: each square of `size` by `size` pixels becomes its mean, in [0, 1].
+    /// Images in less detail: each square of `size` by `size` pixels becomes its mean, in [0, 1].
     ///
     /// Fails: `Shape` unless `x` holds images whose sides are multiples of `size`.
     pub fn pooled(&self, size: usize) -> Result<Dataset> {
@@ -307,6 +307,21 @@ impl Dataset {
         Ok(counts)
     }
 
+    /// All attributes, (n, m). Fails: `Data` if the set has none.
+    ///
+    /// ```
+    /// use lastlayer::prelude::*;
+    /// let parts = Critters::new(Preset::Plain, Seed::new(1)).tiny(&Device::Cpu)?;
+    /// assert_eq!(parts.test.attributes()?.dims(), [400, parts.test.names.attributes.len()]);
+    /// let bare = arcs(4, 0.0, Seed::new(1), &Device::Cpu)?;
+    /// assert!(bare.attributes().is_err_and(|e| e.to_string().contains("add some with with_attributes")));
+    /// # Ok::<(), lastlayer::error::Error>(())
+    /// ```
+    pub fn attributes(&self) -> Result<&Tensor> {
+        let why = "there are no attributes; add some with with_attributes";
+        self.a.as_ref().ok_or_else(|| Error::data(&self.names.set, why))
+    }
+
     /// Column `[n]` of the attribute of this name. Fails: `Config` if there is none.
     pub fn attribute(&self, name: &str) -> Result<Tensor> {
         let (a, j) = self.attribute_column(name)?;
@@ -324,7 +339,7 @@ impl Dataset {
         })
     }
 
-    /// The same set on another device.
+    /// Copies the set to a device.
     pub fn to_device(&self, device: &Device) -> Result<Dataset> {
         let a = self.a.as_ref().map(|a| a.to_device(device)).transpose()?;
         Ok(Dataset {

@@ -5,7 +5,7 @@ use candle_core::DType;
 use super::{Dataset, Parts};
 use crate::error::{Error, Result};
 use crate::figure::{Figure, Image, images};
-use crate::table::{Cell, Table};
+use crate::table::Table;
 
 impl Dataset {
     /// One line: name, number and shape of the samples, classes, attributes.
@@ -32,7 +32,7 @@ impl Dataset {
         for (class, count) in self.class_counts()?.into_iter().enumerate() {
             let name = self.names.classes[class].clone();
             let share = count as f64 / self.n() as f64;
-            table = table.row(vec![Cell::from(class), name.into(), count.into(), share.into()])?;
+            table = table.row((class, name, count, share))?;
         }
         Ok(table.caption(&self.describe()))
     }
@@ -41,16 +41,10 @@ impl Dataset {
     ///
     /// Fails: `Data` without attributes.
     pub fn attribute_table(&self) -> Result<Table> {
-        let Some(a) = &self.a else {
-            return Err(Error::data(
-                &self.names.set,
-                "there are no attributes; add some with with_attributes",
-            ));
-        };
-        let means: Vec<f64> = a.to_dtype(DType::F64)?.mean(0)?.to_vec1()?;
+        let means: Vec<f64> = self.attributes()?.to_dtype(DType::F64)?.mean(0)?.to_vec1()?;
         let mut table = Table::new(&["attribute", "name", "mean"]);
         for (j, mean) in means.into_iter().enumerate() {
-            table = table.row(vec![Cell::from(j), self.names.attributes[j].clone().into(), mean.into()])?;
+            table = table.row((j, self.names.attributes[j].as_str(), mean))?;
         }
         Ok(table.caption(&self.describe()))
     }

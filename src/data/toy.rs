@@ -16,6 +16,7 @@ use candle_core::{DType, Device, Tensor};
 use super::Dataset;
 use crate::distribution::{normal_cdf, normal_quantile};
 use crate::error::{Error, Result, ensure_shape};
+use crate::numbers::to_tensor;
 use crate::seed::Seed;
 
 /// Two interleaved half circles of radius 1, `n` points in all, with normal noise.
@@ -82,7 +83,7 @@ fn plane<S: ToString>(
         let (x, y) = curve(i % k, stream.uniform(0));
         [x + noise * stream.normal(1), y + noise * stream.normal(2)]
     });
-    let x = Tensor::from_vec(points.collect::<Vec<f64>>(), (n, 2), device)?.to_dtype(DType::F32)?;
+    let x = to_tensor(points.collect(), (n, 2), DType::F32, device)?;
     let y = Tensor::from_vec((0..n).map(|i| (i % k) as u32).collect(), n, device)?;
     Dataset::new(set, x, y, classes.iter().map(S::to_string))
 }
@@ -187,7 +188,7 @@ impl Gaussians {
             let stream = seed.stream(i as u64);
             (0..d).map(move |c| self.means[*class][c] + self.sds[*class][c] * stream.normal(c as u64 + 1))
         });
-        let x = Tensor::from_vec(numbers.collect::<Vec<f64>>(), (n, d), device)?.to_dtype(DType::F32)?;
+        let x = to_tensor(numbers.collect(), (n, d), DType::F32, device)?;
         let y = Tensor::from_vec(labels.iter().map(|c| *c as u32).collect(), n, device)?;
         Dataset::new(&self.name, x, y, (0..self.means.len()).map(|c| c.to_string()))
     }

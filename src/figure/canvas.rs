@@ -242,6 +242,8 @@ impl Canvas<'_> {
 
     /// Raster image stretched over an area, its pixels kept square and sharp unless `smooth`.
     pub fn image(&mut self, pixels: &png::Pixels, area: Rect, smooth: bool) {
+        // Whoever makes pixels makes as many as the size says, which is all that can fail in memory.
+        let Ok(file) = pixels.encode() else { return };
         let ((x, y), (right, bottom)) = (units((area.left, area.top)), units((area.right, area.bottom)));
         let sharp = if smooth { "" } else { " style=\"image-rendering:pixelated\"" };
         let _ = writeln!(
@@ -250,7 +252,7 @@ impl Canvas<'_> {
              href=\"data:image/png;base64,{}\"/>",
             right - x,
             bottom - y,
-            png::base64(&pixels.encode()),
+            png::base64(&file),
         );
     }
 }

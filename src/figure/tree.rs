@@ -41,7 +41,7 @@ impl Branch {
         Branch { label: label.to_string(), image: None, ways: vec![yes, no], depth, ends }
     }
 
-    /// The same end with a picture.
+    /// Puts a picture at an end.
     pub fn image(mut self, image: Image) -> Branch {
         self.image = Some(image);
         self

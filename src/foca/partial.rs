@@ -150,9 +150,9 @@ impl PartialHeads {
             format!("Test accuracy of heads on parts of the data, mean ± standard error, {subsets} subsets");
         let mut table = Table::new(&["samples per class", "accuracy", "gap"]).caption(&caption);
         for part in &self.parts {
-            table = table.row(vec![part.k.into(), part.cell(), part.gap.into()])?;
+            table = table.row((part.k, part.cell(), part.gap))?;
         }
-        table.row(vec![Cell::from("all"), self.full.into(), Cell::Empty])
+        table.row(("all", self.full, Cell::Empty))
     }
 
     /// Shows the table.

@@ -1,19 +1,19 @@
 //! Algorithm 1: a network that learns its labels and a tree that learns the network, on the same codes.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::cell::RefCell;
 
 use candle_core::{D, DType, Device, Tensor, Var};
 use serde::{Deserialize, Serialize};
 
-use super::memory::Memory;
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 use crate::loss::{log_softmax, one_hot, soft_cross_entropy};
-use crate::model::{Layer, Pass, Plan, SplitNet};
+use crate::model::{Layer, Network, Pass, Plan, Split, SplitNet};
+use crate::numbers::to_tensor;
 use crate::ops::Quantiser;
 use crate::seed::Seed;
-use crate::train::{Batch, Group, Step, Trainable};
-use crate::tree::{Cart, Codes, Examples, Tree};
+use crate::train::{Batch, Group, Method, State, Step};
+use crate::tree::{Cart, Codes, Examples, Node, Tree};
 
 /// Which norm of the codes is penalised.
 ///
@@ -161,12 +161,12 @@ impl Agreement {
     /// Penalty on the codes of a batch, on a random half of the features, or whatever share of them.
     ///
     /// Shapes: `codes` (n, d) → scalar. `samples` is the size of the whole set. Codes of zero take no gradient: they are as
-    /// small as they can be.
+    /// small as they can be. Host: the features are chosen there, d bytes.
     /// Book: `intersection/quantisers.md#eq-int-quant-blind`, `#eq-int-quant-sink`.
     pub fn penalty(&self, codes: &Tensor, samples: usize, seed: Seed) -> Result<Tensor> {
         let (n, d) = codes.dims2()?;
-        let mask = seed.named("mask").uniform_tensor((1, d), (0.0, 1.0), DType::F64, codes.device())?;
-        let mask = mask.lt(self.share)?.to_dtype(codes.dtype())?;
+        let mask = seed.named("mask").uniform_tensor((1, d), (0.0, 1.0), DType::F64, &Device::Cpu)?;
+        let mask = mask.lt(self.share)?.to_device(codes.device())?.to_dtype(codes.dtype())?;
         let present = codes.detach().gt(0.0)?.to_dtype(codes.dtype())?.broadcast_mul(&mask)?;
         let sizes = match self.norm {
             Sparsity::L1 => codes.clone(),
@@ -231,25 +231,26 @@ pub fn code_net(
 /// assert!(codes_of(&plain, &data).is_err()); // has no codes
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub fn codes_of(net: &SplitNet, data: &Dataset) -> Result<Codes> {
-    Codes::new(&net.features_of(data)?, quantiser(net)?.levels())
+pub fn codes_of(net: &(impl Split + ?Sized), data: &Dataset) -> Result<Codes> {
+    Codes::of(&net.features_of(data)?, quantiser(net)?.levels())
 }
 
 /// The quantiser at the end of a backbone.
-fn quantiser(net: &SplitNet) -> Result<Quantiser> {
-    match net.phi.plan().layers.last() {
+fn quantiser(net: &(impl Split + ?Sized)) -> Result<Quantiser> {
+    match net.as_split_net().and_then(|net| net.phi.plan().layers.last()) {
         Some((_, Layer::Quantise(quantiser))) => Ok(*quantiser),
         _ => {
-            Err(Error::config("backbone", "without codes", "one that ends in Layer::Quantise; see code_net"))
+            let allowed = "one that ends in Layer::Quantise, see code_net; or Intersection::with_levels";
+            Err(Error::config("backbone", "without codes", allowed))
         }
     }
 }
 
-/// A network, the tree that follows it, and what either has seen in this epoch; copies share all of it.
+/// A network, the tree that follows it, and what either has seen in this epoch.
 ///
 /// ```text
-/// let both = Intersection::new(&net, &train, Agreement::default())?;
-/// trainer.fit(&both, &train, |b| both.step(b))?;
+/// let mut both = Intersection::new(&net, &train, Agreement::default())?;
+/// trainer.fit(&mut both, &train)?;
 /// let tree = both.final_tree(&train)?;
 /// ```
 /// Checked by `tests/intersection/training.rs`.
@@ -259,10 +260,10 @@ fn quantiser(net: &SplitNet) -> Result<Quantiser> {
 /// use lastlayer::prelude::*;
 /// let data = arcs(40, 0.1, Seed::new(1), &Device::Cpu)?;
 /// let net = code_net(zoo::mlp(&[2, 8])?, Quantiser::default(), 8, 2, Seed::new(1), &Device::Cpu)?;
-/// let both = Intersection::new(&net, &data, Agreement::default())?;
-/// assert!(both.tree()?.is_none()); // none before the first batch
-/// Trainer::adam(0.01).batch(20).silent().fit(&both, &data, |b| both.step(b))?;
-/// let tree = both.tree()?.expect("a tree");
+/// let mut both = Intersection::new(&net, &data, Agreement::default())?;
+/// assert!(both.tree().is_none()); // none before the first batch
+/// Trainer::adam(0.01).batch(20).silent().fit(&mut both, &data)?;
+/// let tree = both.tree().expect("a tree");
 /// assert_eq!((tree.d(), tree.outputs()), (8, 2));
 /// assert_eq!(both.codes(&data)?.n(), 40);
 /// # Ok::<(), lastlayer::error::Error>(())
@@ -270,78 +271,92 @@ fn quantiser(net: &SplitNet) -> Result<Quantiser> {
 #[derive(Clone, Debug)]
 pub struct Intersection {
     pub agreement: Agreement,
-    net: SplitNet,
+    net: Network,
     levels: usize,
     samples: usize,
-    /// Without a tree there is nothing to remember.
-    memory: Option<Arc<Mutex<Memory>>>,
+    /// Epoch from 1, the step that comes next, and how many rows and batches of the epoch have been seen.
+    place: [usize; 4],
+    /// S′: so many rows as have been seen, then those of a step that is not over, which do not count yet.
+    examples: RefCell<Option<Examples>>,
+    /// T.
+    tree: Option<Tree>,
+}
+
+/// What a step taught: where it ends, and T.
+struct Lesson {
+    place: [usize; 4],
+    tree: Tree,
 }
 
 impl Intersection {
-    /// Training of a network on a set. Copies of the network share its parameters.
+    /// Training of a network on a set.
     ///
     /// Fails: `Config` for settings that cannot be or a backbone that does not end in a quantiser, `Shape` unless the head
     /// has a score for each class.
-    pub fn new(net: &SplitNet, data: &Dataset, agreement: Agreement) -> Result<Intersection> {
+    pub fn new(net: impl Into<Network>, data: &Dataset, agreement: Agreement) -> Result<Intersection> {
+        let net = net.into();
+        let levels = quantiser(&net)?.levels();
+        Intersection::with_levels(&net, levels, data, agreement)
+    }
+
+    /// Training of a network of your own, whose features are whole numbers below `levels`, with gradients that pass straight
+    /// through the rounding: see [`Quantiser::forward`]. Fails: as [`new`](Intersection::new).
+    ///
+    /// ```
+    /// use lastlayer::prelude::*;
+    /// let data = arcs(40, 0.1, Seed::new(1), &Device::Cpu)?;
+    /// let quantiser = Quantiser { range: Range::Batch, ..Quantiser::default() };
+    /// let net = code_net(zoo::mlp(&[2, 8])?, quantiser, 8, 2, Seed::new(1), &Device::Cpu)?;
+    /// let both = Intersection::with_levels(&net, quantiser.levels(), &data, Agreement::default())?;
+    /// assert_eq!(both.codes(&data)?.levels(), 16);
+    /// # Ok::<(), lastlayer::error::Error>(())
+    /// ```
+    pub fn with_levels(
+        net: impl Into<Network>,
+        levels: usize,
+        data: &Dataset,
+        agreement: Agreement,
+    ) -> Result<Intersection> {
         agreement.check()?;
-        let (levels, classes, samples) = (quantiser(net)?.levels(), data.k(), data.n());
-        if net.head.output() != [classes] {
-            let expected = format!("[{classes}], one for each class");
-            return Err(Error::shape(
-                "scores of a code network",
-                expected,
-                format!("{:?}", net.head.output()),
-            ));
-        }
-        let sizes = [samples, net.phi.output().iter().product(), classes];
-        let device = data.y.device();
-        let memory = match agreement.tree > 0.0 {
-            true => Some(Arc::new(Mutex::new(Memory::new(sizes, levels, agreement.cart.depth, device)?))),
-            false => None,
-        };
-        Ok(Intersection { agreement, net: net.clone(), levels, samples, memory })
+        let net = net.into();
+        net.ensure_scores("scores of a code network", data.k())?;
+        let (place, examples) = ([0; 4], RefCell::default());
+        Ok(Intersection { agreement, net, levels, samples: data.n(), place, examples, tree: None })
     }
 
     /// The network.
-    pub fn net(&self) -> &SplitNet {
+    pub fn net(&self) -> &Network {
         &self.net
     }
 
-    /// What a batch asks of backbone and head: one backward pass for both losses. The penalty does not reach the head.
-    ///
-    /// The tree is fitted to all codes of the epoch so far, this batch's included, with the network's own probabilities, and
-    /// its answers are constants. Codes of earlier batches are as they were then. Host: codes and probabilities of the batch.
-    /// Fails: as the network, and `Data` if features are not finite.
-    pub fn step(&self, batch: &Batch) -> Result<Step> {
-        let z = self.net.features(&batch.x, batch.pass())?;
-        let s = self.net.scores(&z, batch.pass())?;
-        let t = match &self.memory {
-            None => None,
-            Some(memory) => {
-                let p = log_softmax(&s.detach())?.exp()?;
-                let codes = Codes::new(&z, self.levels)?;
-                let fit = |examples: &Examples| self.agreement.cart.fit_examples(examples);
-                let tree = lock(memory).push(
-                    (batch.epoch, batch.step),
-                    (&codes, &z),
-                    &p,
-                    self.agreement.every,
-                    fit,
-                )?;
-                let t: Vec<f64> = tree.predict(&codes)?.into_iter().collect();
-                Some(Tensor::from_vec(t, s.dims(), s.device())?.to_dtype(s.dtype())?)
-            }
-        };
-        let mut loss = self.agreement.loss(&s, &batch.y, t.as_ref())?;
-        if self.agreement.sparse > 0.0 {
-            loss = (loss + self.agreement.penalty(&z, self.samples, batch.seed)?)?;
+    /// Adds a batch to S′, which begins anew with each epoch and each run, and refits T if it is time to: after every so many
+    /// batches, after the last of an epoch, and if there is none yet.
+    fn learnt(&self, batch: &Batch, codes: &Codes, p: &Tensor) -> Result<Lesson> {
+        // Steps only go back where another run begins.
+        let [epoch, next, rows, batches] = self.place;
+        let goes_on = epoch == batch.epoch + 1 && batch.step >= next;
+        let [rows, batches] = if goes_on { [rows, batches + 1] } else { [0, 1] };
+        let after = rows + codes.n();
+        if after > self.samples {
+            let expected =
+                format!("at most {}; make the intersection for the set that it is trained on", self.samples);
+            return Err(Error::shape("rows of an epoch", expected, after));
         }
-        Ok(Step::new(loss))
+        let mut examples = self.examples.borrow_mut();
+        let examples = examples.get_or_insert(Examples::new(codes.d(), self.levels, p.dim(1)?)?);
+        examples.truncate(rows);
+        examples.push(codes, p)?;
+        let due = batches.is_multiple_of(self.agreement.every) || after == self.samples;
+        let tree = match &self.tree {
+            Some(tree) if !due => tree.clone(),
+            _ => self.agreement.cart.fit_examples(examples)?,
+        };
+        Ok(Lesson { place: [batch.epoch + 1, batch.step + 1, after, batches], tree })
     }
 
-    /// The tree of the last fit in training; none before the first batch, or without a weight for it. Host: the tree.
-    pub fn tree(&self) -> Result<Option<Tree>> {
-        self.memory.as_ref().map_or(Ok(None), |memory| lock(memory).tree())
+    /// The tree of the last fit in training; none before the first batch, or without a weight for it.
+    pub fn tree(&self) -> Option<&Tree> {
+        self.tree.as_ref()
     }
 
     /// The tree fitted once to the codes that the network now gives to a whole set, and to its probabilities there.
@@ -350,12 +365,12 @@ impl Intersection {
     pub fn final_tree(&self, data: &Dataset) -> Result<Tree> {
         let z = self.net.features_of(data)?;
         let p = log_softmax(&self.net.scores(&z, Pass::Eval)?)?.exp()?;
-        self.agreement.cart.fit(&Codes::new(&z, self.levels)?, &p)
+        self.agreement.cart.fit(&Codes::of(&z, self.levels)?, &p)
     }
 
     /// The codes of a set. Host: all of them.
     pub fn codes(&self, data: &Dataset) -> Result<Codes> {
-        codes_of(&self.net, data)
+        Codes::of(&self.net.features_of(data)?, self.levels)
     }
 
     /// Share of a set that the network gets right. Host: one number.
@@ -372,26 +387,85 @@ impl Intersection {
     }
 }
 
-fn lock(memory: &Mutex<Memory>) -> MutexGuard<'_, Memory> {
-    memory.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The groups of the network, `bottom` and `last`; the tree is kept with its statistics, codes of the epoch beside them.
-impl Trainable for Intersection {
+/// The groups of the network, `bottom` and `last`.
+impl Method for Intersection {
     fn groups(&self) -> Vec<Group> {
         self.net.groups()
     }
 
-    fn statistics(&self) -> Vec<(String, Var)> {
-        let memory = self.memory.iter().flat_map(|memory| lock(memory).statistics());
-        self.net.statistics().into_iter().chain(memory).collect()
+    /// What a batch asks of backbone and head: one backward pass for both losses. The penalty does not reach the head.
+    ///
+    /// The tree is fitted to all codes of the epoch so far, this batch's included, with the network's own probabilities, and
+    /// its answers are constants. Codes of earlier batches are as they were then. Host: codes and probabilities of the
+    /// batch, to which the tree is fitted; back go the tree's values and the leaf of each sample.
+    /// Fails: as the network, and `Data` if features are not finite.
+    fn step(&self, batch: &Batch) -> Result<Step> {
+        let z = self.net.features(&batch.x, batch.pass())?;
+        let s = self.net.scores(&z, batch.pass())?;
+        let (mut answers, mut lesson) = (None, None);
+        if self.agreement.tree > 0.0 {
+            let (codes, p) = (Codes::of(&z, self.levels)?, log_softmax(&s.detach())?.exp()?);
+            let learnt = self.learnt(batch, &codes, &p.to_dtype(DType::F32)?)?;
+            answers = Some(values_of(&learnt.tree, &codes, &s)?);
+            lesson = Some(learnt);
+        }
+        let mut loss = self.agreement.loss(&s, &batch.y, answers.as_ref())?;
+        if self.agreement.sparse > 0.0 {
+            loss = (loss + self.agreement.penalty(&z, self.samples, batch.seed)?)?;
+        }
+        Ok(lesson.into_iter().fold(Step::new(loss), Step::carry))
     }
 
-    fn appended(&self) -> Vec<(String, Var)> {
-        self.memory.iter().flat_map(|memory| lock(memory).appended()).collect()
+    /// From here on the rows of the batch count.
+    fn after(&mut self, _batch: &Batch, step: &Step) -> Result<()> {
+        if let Some(Lesson { place, tree }) = step.carried() {
+            (self.place, self.tree) = (*place, Some(tree.clone()));
+        }
+        Ok(())
+    }
+
+    fn statistics(&self) -> Vec<(String, Var)> {
+        self.net.statistics()
+    }
+
+    fn state(&self) -> Result<State> {
+        let mut state = State::default();
+        if let Some(examples) = self.examples.borrow_mut().as_mut() {
+            examples.truncate(self.place[2]);
+            state.tensors = examples.tensors()?.into();
+        }
+        let nodes = self.tree.as_ref().map(|tree| (tree.nodes(), tree.d()));
+        state.notes = serde_json::json!({ "place": self.place, "tree": nodes });
+        Ok(state)
+    }
+
+    fn restore(&mut self, state: &State) -> Result<()> {
+        #[derive(Deserialize)]
+        struct Notes {
+            place: [usize; 4],
+            tree: Option<(Vec<Node>, usize)>,
+        }
+        let Notes { place, tree } = serde_json::from_value(state.notes.clone()).map_err(|e| {
+            Error::data("state of an intersection", format!("it does not say where it stands ({e})"))
+        })?;
+        let tree = tree.map(|(nodes, d)| Tree::new(nodes, d, self.levels)).transpose()?;
+        let examples = match state.tensors.is_empty() {
+            true => None,
+            false => Some(Examples::from_tensors(&state.tensors, self.levels)?),
+        };
+        (self.place, self.tree, self.examples) = (place, tree, RefCell::new(examples));
+        Ok(())
     }
 
     fn identity(&self) -> String {
         format!("{} with {:?}", self.net.identity(), self.agreement)
     }
+}
+
+/// (n, classes) What a tree says of codes, like the scores `s`. A row says its leaf and not the answer there, which many share.
+fn values_of(tree: &Tree, codes: &Codes, s: &Tensor) -> Result<Tensor> {
+    let values: Vec<f64> = tree.nodes().iter().flat_map(|node| node.value.iter().copied()).collect();
+    let values = to_tensor(values, (tree.nodes().len(), tree.outputs()), s.dtype(), s.device())?;
+    let leaves: Vec<u32> = tree.leaf_of(codes)?.into_iter().map(|leaf| leaf as u32).collect();
+    Ok(values.index_select(&Tensor::new(leaves, s.device())?, 0)?)
 }

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::Dataset;
 use crate::error::{Error, Result, ensure_shape};
-use crate::numbers::Numbers;
+use crate::numbers::AsF64;
 use crate::seed::Seed;
-use crate::table::{Cell, Table};
+use crate::table::Table;
 use crate::tree::Codes;
 
 /// The yes-or-no tests that a code offers.
@@ -207,7 +207,7 @@ impl Recovery {
     /// Host: all attributes. Fails: `Data` if the set has no attributes, or none with two values; `Shape` for codes of another
     /// set.
     pub fn of(codes: &Codes, data: &Dataset, binarise: Binarise, score: Score) -> Result<Recovery> {
-        Recovery::measure(codes, attributes(data)?, &data.names.attributes, binarise, score)
+        Recovery::measure(codes, data.attributes()?, &data.names.attributes, binarise, score)
     }
 
     /// The same for a table of attributes, 0 or 1. Shapes: `codes` (n, d), `a` (n, attributes).
@@ -215,7 +215,7 @@ impl Recovery {
     /// Cost: O(attributes · d · levels · n/64) word operations. Fails: as [`of`](Recovery::of), and `Data` for NaN.
     pub fn measure<S: AsRef<str>>(
         codes: &Codes,
-        a: &(impl Numbers + ?Sized),
+        a: &(impl AsF64 + ?Sized),
         names: &[S],
         binarise: Binarise,
         score: Score,
@@ -230,7 +230,7 @@ impl Recovery {
     /// two values on these rows.
     /// Book: `intersection/fidelity.md#eq-int-fid-held-out`.
     pub fn again(&self, codes: &Codes, data: &Dataset) -> Result<Recovery> {
-        let bits = Bits::of(attributes(data)?, codes.n(), &data.names.attributes)?;
+        let bits = Bits::of(data.attributes()?, codes.n(), &data.names.attributes)?;
         if let Some(m) = self.matched.iter().find(|m| m.feature >= codes.d()) {
             let expected = format!("more than {}; take codes of the same network", m.feature);
             return Err(Error::shape("features of codes", expected, codes.d()));
@@ -277,7 +277,7 @@ impl Recovery {
             return Err(Error::config("draws of chance", 0, "at least 1; 99 for p-values from 0.01"));
         }
         let labels = data.labels()?;
-        let table = attributes(data)?.numbers()?.into_owned();
+        let table = data.attributes()?.numbers()?.into_owned();
         let columns = data.names.attributes.len();
         let shuffled = |time: usize| {
             let order = null.order(&labels, seed.stream(time as u64));
@@ -334,13 +334,7 @@ impl Recovery {
                 (Binarise::Threshold, true) => format!("z{} < {}", m.feature, m.code),
             };
             let floor = if self.score == Score::F1 { floor(m.prevalence) } else { 0.0 };
-            table = table.row(vec![
-                Cell::from(m.name.as_str()),
-                m.prevalence.into(),
-                test.into(),
-                m.value.into(),
-                floor.into(),
-            ])?;
+            table = table.row((m.name.as_str(), m.prevalence, test, m.value, floor))?;
         }
         Ok(table)
     }
@@ -376,7 +370,7 @@ impl Recovery {
 /// ```
 pub fn class_oracle(data: &Dataset) -> Result<Vec<f64>> {
     let (labels, columns) = (data.labels()?, data.names.attributes.len());
-    let table = attributes(data)?.numbers()?.into_owned();
+    let table = data.attributes()?.numbers()?.into_owned();
     let one = |column: usize| {
         let mut classes = vec![(0u64, 0u64); data.k()];
         for (label, row) in labels.iter().zip(table.chunks_exact(columns)) {
@@ -396,15 +390,6 @@ pub fn class_oracle(data: &Dataset) -> Result<Vec<f64>> {
         best
     };
     Ok((0..columns).map(one).collect())
-}
-
-fn attributes(data: &Dataset) -> Result<&candle_core::Tensor> {
-    data.a.as_ref().ok_or_else(|| {
-        Error::data(
-            &data.names.set,
-            "it has no attributes to compare codes with; add them with with_attributes",
-        )
-    })
 }
 
 fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
@@ -460,7 +445,8 @@ struct Bits {
 const BLOCK: usize = 16;
 
 impl Bits {
-    fn of<S: AsRef<str>>(a: &(impl Numbers + ?Sized), n: usize, names: &[S]) -> Result<Bits> {
+    /// Host: the attributes.
+    fn of<S: AsRef<str>>(a: &(impl AsF64 + ?Sized), n: usize, names: &[S]) -> Result<Bits> {
         ensure_shape("attributes of codes", vec![n, names.len()], a.sizes())?;
         let table = a.numbers()?;
         if table.iter().any(|v| v.is_nan()) {

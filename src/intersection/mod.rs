@@ -7,7 +7,6 @@
 //! | file | what lives there |
 //! |---|---|
 //! | `agreement.rs` | [`Agreement`], [`Intersection`]: Algorithm 1 |
-//! | `memory.rs` | codes and probabilities of the epoch so far, and the tree, as a checkpoint keeps them |
 //! | `fidelity.rs` | [`Recovery`]: how well hidden attributes can be read off codes; floors and nulls |
 //! | `readout.rs` | [`Readout`]: which attribute each question of a tree asks for |
 //!
@@ -22,8 +21,8 @@
 //! let data = arcs(60, 0.1, seed, &device)?;
 //! let net = code_net(zoo::mlp(&[2, 8])?, Quantiser::default(), 8, 2, seed, &device)?;
 //! let agreement = Agreement { cart: Cart { depth: 2, ..Cart::default() }, ..Agreement::default() };
-//! let both = Intersection::new(&net, &data, agreement)?;
-//! Trainer::adam(0.01).epochs(3).batch(20).silent().fit(&both, &data, |b| both.step(b))?;
+//! let mut both = Intersection::new(&net, &data, agreement)?;
+//! Trainer::adam(0.01).epochs(3).batch(20).silent().fit(&mut both, &data)?;
 //! let tree = both.final_tree(&data)?;
 //! assert!(tree.depth() <= 2);
 //! assert!(tree.accuracy(&both.codes(&data)?, &data.labels()?)? > 0.5);
@@ -32,7 +31,6 @@
 
 mod agreement;
 mod fidelity;
-mod memory;
 mod readout;
 
 pub use crate::ops::{Grid, Quantiser, Range, RangeGradient};

@@ -5,9 +5,9 @@ use ndarray::Array2;
 use super::fidelity::{Count, Null, rank_p_value};
 use crate::data::Dataset;
 use crate::error::{Error, Result, ensure_shape};
-use crate::numbers::Numbers;
+use crate::numbers::AsF64;
 use crate::seed::Seed;
-use crate::table::{Cell, Table};
+use crate::table::Table;
 use crate::tree::{Codes, Tree, TreeNames};
 
 /// What a question of a tree asks for, judged on the rows that reach it.
@@ -102,10 +102,7 @@ const LEAST: f64 = 0.5;
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
 pub fn read_tree(tree: &Tree, codes: &Codes, data: &Dataset, seed: Seed) -> Result<Readout> {
-    let a = data
-        .a
-        .as_ref()
-        .ok_or_else(|| Error::data(&data.names.set, "it has no attributes to name questions after"))?;
+    let a = data.attributes()?;
     let columns = data.names.attributes.len();
     ensure_shape("attributes of codes", vec![codes.n(), columns], a.sizes())?;
     let table = Array2::from_shape_vec((codes.n(), columns), a.numbers()?.into_owned())
@@ -206,16 +203,9 @@ impl Readout {
             Table::new(&["node", "depth", "rows", "attribute", "MCC", "p, rows", "p, classes", "counts"])
                 .decimals(3);
         for r in &self.readings {
-            table = table.row(vec![
-                Cell::from(r.node),
-                r.depth.into(),
-                r.rows.into(),
-                r.attribute.as_str().into(),
-                r.mcc.into(),
-                r.p_rows.into(),
-                r.p_classes.into(),
-                if r.counts(self.least) { "yes" } else { "no" }.into(),
-            ])?;
+            let counts = if r.counts(self.least) { "yes" } else { "no" };
+            let attribute = r.attribute.as_str();
+            table = table.row((r.node, r.depth, r.rows, attribute, r.mcc, r.p_rows, r.p_classes, counts))?;
         }
         Ok(table)
     }

@@ -4,15 +4,14 @@ use ndarray::Array2;
 
 use std::sync::Arc;
 
-use super::augmented::on;
-use super::basis::basis;
 use super::certificate::Solution;
 use super::matrix::Matrix;
-use super::newton::{Here, Multipliers, PenaltyPoint};
-use super::normal::Kept;
+use super::normal::Hessian;
+use super::penalty::{Iterate, Multipliers, PenaltyPoint};
 use super::program::{Lp, difference, length};
 use super::scale::Scaled;
-use super::step;
+use super::vertex::{basis, selected};
+use super::{indicator, plus};
 use crate::error::{Error, Result, ensure_shape};
 
 /// A sum of outer products Σ left rightᵀ: the gradient in a matrix, without the memory of one.
@@ -132,25 +131,25 @@ pub fn active_set(lp: &Lp, solution: &Solution, z_bar: &[f64]) -> Result<Gradien
         return Err(Error::shape("active row of the solution", format!("below {}", lp.m()), row));
     }
     // In the solver's units: gradients in z go in by columns, and come out by rows.
-    let detect = solution.kept.iter().all(|kept| matches!(kept.lp.A, Matrix::Structured(_)));
+    let detect = solution.hessian.iter().all(|hessian| matches!(hessian.lp.A, Matrix::Structured(_)));
     let problem = Scaled::new(lp, detect);
-    let rows = on(lp, &solution.active);
-    let (held, factors) = match &solution.kept {
-        Some(kept) if kept.fits(&problem.lp, &rows) => (kept.clone(), 0),
+    let rows = selected(lp, &solution.active);
+    let (hessian, factors) = match &solution.hessian {
+        Some(hessian) if hessian.fits(&problem.lp, &rows) => (hessian.clone(), 0),
         _ if solution.degenerate => basis(&problem, solution)?,
-        _ => (Kept::make(&problem.lp, rows)?, 1),
+        _ => (Hessian::of(&problem.lp, rows)?, 1),
     };
     let z_bar = problem.of_columns(z_bar);
-    let mut x = held.factor.solve(&z_bar)?;
+    let mut x = hessian.factor.solve(&z_bar)?;
     for _ in 0..CORRECTIONS {
-        let left = difference(z_bar.clone(), &held.on_rows(&x).pull(&problem.lp));
-        let correction = held.factor.solve(&left)?;
+        let left = difference(z_bar.clone(), &hessian.on_rows(&x).pull(&problem.lp));
+        let correction = hessian.factor.solve(&left)?;
         x.iter_mut().zip(&correction).for_each(|(x, d)| *x += d);
         if length(&correction) <= 1e-15 * length(&x) {
             break;
         }
     }
-    let w = problem.of_rows(&held.on_rows(&x));
+    let w = problem.of_rows(&hessian.on_rows(&x));
     let outer = |w: &[f64]| {
         let minus = w.iter().map(|w| -w).collect();
         OuterSum { rows: w.len(), columns: lp.n(), terms: vec![(minus, solution.z.clone())] }
@@ -174,7 +173,7 @@ pub fn active_set(lp: &Lp, solution: &Solution, z_bar: &[f64]) -> Result<Gradien
 /// ```
 /// use lastlayer::prelude::*;
 /// let program = Lp::new(Matrix::dense(ndarray::array![[-1.0]])?, &[-1.0], &[1.0])?; // min z, z ≥ 1
-/// let point = PenaltyNewton { epsilon: 0.1, ..PenaltyNewton::default() }.minimise(&program, &[0.0])?;
+/// let point = PenaltyNewton { epsilon: 0.1, ..PenaltyNewton::default() }.solve(&program)?;
 /// // y = −b − ε c.
 /// let gradients = lp::penalty_implicit(&program, &point, &[1.0], None)?;
 /// assert!((gradients.b[0] + 1.0).abs() < 1e-9 && (gradients.c[0] + 0.1).abs() < 1e-9);
@@ -186,17 +185,17 @@ pub fn penalty_implicit(
     y_bar: &[f64],
     v_bar: Option<&[f64]>,
 ) -> Result<Gradients> {
-    let at = Frozen::new(lp, point, y_bar)?;
+    let piece = Piece::new(lp, point, y_bar)?;
     let mut y_bar = y_bar.to_vec();
     let mut from_v = vec![0.0; lp.m()];
     if let Some(v_bar) = v_bar {
         ensure_shape("gradient in v", lp.m(), v_bar.len())?;
-        from_v = v_bar.iter().zip(&at.held.rows).map(|(v, on)| v * on / point.epsilon).collect();
+        from_v = v_bar.iter().zip(&piece.hessian.rows).map(|(v, on)| v * on / point.epsilon).collect();
         y_bar.iter_mut().zip(lp.A.transposed_times(&from_v)).for_each(|(y, a)| *y += a);
     }
-    let w = at.held.factor.solve(&y_bar)?;
+    let w = piece.hessian.factor.solve(&y_bar)?;
     let minus: Vec<f64> = w.iter().map(|w| -w).collect();
-    let Multipliers { v: q, v_eq: q_eq } = at.held.on_rows(&w);
+    let Multipliers { v: q, v_eq: q_eq } = piece.hessian.on_rows(&w);
     let outer = |r: &[f64], q: &[f64], own: Vec<f64>| OuterSum {
         rows: q.len(),
         columns: lp.n(),
@@ -204,12 +203,12 @@ pub fn penalty_implicit(
     };
     let none = vec![0.0; lp.b_eq.len()];
     Ok(Gradients {
-        A: outer(&super::plus(&at.here.r), &q, from_v.clone()),
-        A_eq: outer(&at.here.r_eq, &q_eq, none),
+        A: outer(&plus(&piece.iterate.r), &q, from_v.clone()),
+        A_eq: outer(&piece.iterate.r_eq, &q_eq, none),
         b: difference(q, &from_v),
         b_eq: q_eq,
         c: minus.iter().map(|w| point.epsilon * w).collect(),
-        factors: at.factors,
+        factors: piece.factors,
     })
 }
 
@@ -227,18 +226,18 @@ pub fn penalty_implicit(
 /// ```
 /// use lastlayer::prelude::*;
 /// let program = Lp::new(Matrix::dense(ndarray::array![[-1.0]])?, &[-1.0], &[1.0])?; // min z, z ≥ 1
-/// let point = PenaltyNewton::default().minimise(&program, &[0.0])?;
+/// let point = PenaltyNewton::default().solve(&program)?;
 /// let once = lp::one_step(&program, &point, &[1.0])?;
 /// let implicit = lp::penalty_implicit(&program, &point, &[1.0], None)?;
 /// assert!((once.A.get(0, 0) - implicit.A.get(0, 0)).abs() < 1e-9);
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
 pub fn one_step(lp: &Lp, point: &PenaltyPoint, y_bar: &[f64]) -> Result<Gradients> {
-    let at = Frozen::new(lp, point, y_bar)?;
+    let piece = Piece::new(lp, point, y_bar)?;
     let minus = |values: Vec<f64>| values.into_iter().map(|v| -v).collect::<Vec<f64>>();
-    let d = minus(at.held.factor.solve(&at.here.slope)?);
-    let p = at.held.factor.solve(y_bar)?;
-    let (q, along) = (at.held.on_rows(&p), at.held.on_rows(&d));
+    let d = minus(piece.hessian.factor.solve(&piece.iterate.gradient)?);
+    let p = piece.hessian.factor.solve(y_bar)?;
+    let (q, along) = (piece.hessian.on_rows(&p), piece.hessian.on_rows(&d));
     let next: Vec<f64> = point.y.iter().zip(&d).map(|(y, d)| y + d).collect();
     let outer = |r: &[f64], q: &[f64], along: &[f64]| {
         let left = r.iter().zip(along).map(|(r, a)| -(r + a)).collect();
@@ -246,34 +245,34 @@ pub fn one_step(lp: &Lp, point: &PenaltyPoint, y_bar: &[f64]) -> Result<Gradient
         OuterSum { rows: q.len(), columns: lp.n(), terms }
     };
     Ok(Gradients {
-        A: outer(&super::plus(&at.here.r), &q.v, &along.v),
-        A_eq: outer(&at.here.r_eq, &q.v_eq, &along.v_eq),
+        A: outer(&plus(&piece.iterate.r), &q.v, &along.v),
+        A_eq: outer(&piece.iterate.r_eq, &q.v_eq, &along.v_eq),
         c: p.iter().map(|p| -point.epsilon * p).collect(),
         b: q.v,
         b_eq: q.v_eq,
-        factors: at.factors,
+        factors: piece.factors,
     })
 }
 
-/// A penalty at a point, with its active rows held still.
-struct Frozen {
-    here: Here,
-    held: Arc<Kept>,
+/// The quadratic piece of a penalty on which a point lies.
+struct Piece {
+    iterate: Iterate,
+    hessian: Arc<Hessian>,
     factors: usize,
 }
 
-impl Frozen {
-    fn new(lp: &Lp, point: &PenaltyPoint, y_bar: &[f64]) -> Result<Frozen> {
+impl Piece {
+    fn new(lp: &Lp, point: &PenaltyPoint, y_bar: &[f64]) -> Result<Piece> {
         lp.check()?;
         ensure_shape("y of the point", lp.n(), point.y.len())?;
         ensure_shape("gradient in y", lp.n(), y_bar.len())?;
-        let here = Here::at(lp, &point.y, point.epsilon, &Multipliers::none(lp));
-        let rows = step(&here.r);
-        let (held, factors) = match &point.kept {
-            Some(kept) if kept.fits(lp, &rows) => (kept.clone(), 0),
-            _ => (Kept::make(&Arc::new(lp.clone()), rows)?, 1),
+        let iterate = Iterate::at(lp, &point.y, point.epsilon, &Multipliers::none(lp));
+        let rows = indicator(&iterate.r);
+        let (hessian, factors) = match &point.hessian {
+            Some(hessian) if hessian.fits(lp, &rows) => (hessian.clone(), 0),
+            _ => (Hessian::of(&Arc::new(lp.clone()), rows)?, 1),
         };
-        Ok(Frozen { here, held, factors })
+        Ok(Piece { iterate, hessian, factors })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Metrics as linear programs.
+//! Metrics as linear programs. Host: scores, labels and weights of samples.
 
 use ndarray::Array2;
 
@@ -9,7 +9,7 @@ use super::matrix::Matrix;
 use super::program::Lp;
 use super::structured::{Row, Structured};
 use crate::error::{Error, Result, ensure_shape};
-use crate::numbers::Numbers;
+use crate::numbers::AsF64;
 
 /// A row with one entry, and nothing in shared columns.
 fn thin(column: usize, value: f64, shared: Vec<f64>) -> Row {
@@ -35,7 +35,7 @@ impl Lp {
     /// Differs: printed with n for the number of pairs N. Shapes: `s` (n), `y` (n) → N variables, 2N rows, A diagonal.
     /// Fails: as [`auc_loss`](super::auc_loss). Checked by `tests/lp/losses.rs::auc_equals_its_linear_program`.
     /// Book: `lp/metrics.md#eq-lp-metrics-auc`, `#eq-lp-metrics-readouts`.
-    pub fn auc(s: impl Numbers, y: impl Numbers, margin: f64) -> Result<Lp> {
+    pub fn auc(s: impl AsF64, y: impl AsF64, margin: f64) -> Result<Lp> {
         let s = &s.numbers()?[..];
         finite("scores", s)?;
         margin_of_scores(margin)?;
@@ -53,12 +53,7 @@ impl Lp {
     /// Differs: Eq. (2) has the opposite sign and no 1/(n_k n_l). Shapes: `s` (n, K), `y` (n). Fails: as
     /// [`auc_mu_loss`](super::auc_mu_loss). Checked by `tests/lp/losses.rs::auc_mu_equals_its_linear_program`.
     /// Book: `lp/metrics.md#eq-lp-metrics-mu`.
-    pub fn auc_mu(
-        s: impl Numbers,
-        y: impl Numbers,
-        partition: Option<&Array2<f64>>,
-        margin: f64,
-    ) -> Result<Lp> {
+    pub fn auc_mu(s: impl AsF64, y: impl AsF64, partition: Option<&Array2<f64>>, margin: f64) -> Result<Lp> {
         margin_of_scores(margin)?;
         let s = &table(&s)?;
         let (mut distances, mut weights) = (Vec::new(), Vec::new());
@@ -77,7 +72,7 @@ impl Lp {
     ///
     /// Shapes: `s` (n, K), `y` (n). Fails: as [`auc_mu_loss`](super::auc_mu_loss).
     /// Checked by `tests/lp/losses.rs::one_vs_all_equals_its_linear_program`.
-    pub fn auc_one_vs_all(s: impl Numbers, y: impl Numbers, margin: f64) -> Result<Lp> {
+    pub fn auc_one_vs_all(s: impl AsF64, y: impl AsF64, margin: f64) -> Result<Lp> {
         margin_of_scores(margin)?;
         let s = &table(&s)?;
         let members = members(s, &y)?;
@@ -101,7 +96,7 @@ impl Lp {
     /// b, c do not. Shapes: `r` (n) in [0, 1], `y` (n) → n + 1 variables, 3n + 1 rows. Fails: `Data` without a positive
     /// or for an r outside [0, 1]. Checked by `tests/lp/losses.rs::f_loss_equals_its_linear_program`.
     /// Book: `lp/metrics.md#eq-lp-metrics-f`.
-    pub fn f_train(r: impl Numbers, y: impl Numbers, beta: f64) -> Result<Lp> {
+    pub fn f_train(r: impl AsF64, y: impl AsF64, beta: f64) -> Result<Lp> {
         let r = &r.numbers()?[..];
         finite("soft decisions", r)?;
         if let Some(i) = r.iter().position(|r| !(0.0..=1.0).contains(r)) {
@@ -130,7 +125,7 @@ impl Lp {
     /// Shapes: `eta` (n) → n + 1 variables, 2n + 1 rows. Fails: as [`f_decide`](super::f_decide).
     /// Checked by `tests/lp/losses.rs::f_decide_equals_its_linear_program`.
     /// Book: `lp/metrics.md#eq-lp-metrics-f-infer`.
-    pub fn f_infer(eta: impl Numbers, beta: f64) -> Result<Lp> {
+    pub fn f_infer(eta: impl AsF64, beta: f64) -> Result<Lp> {
         let eta = &eta.numbers()?[..];
         chances(eta)?;
         let weight = recall_weight(beta)?;
@@ -147,7 +142,7 @@ impl Lp {
     /// [`precision_at_recall`](super::precision_at_recall).
     /// Checked by `tests/lp/losses.rs::neyman_pearson_equals_its_linear_program`.
     /// Book: `lp/metrics.md#eq-lp-metrics-np`.
-    pub fn precision_at_recall(s: impl Numbers, y: impl Numbers, recall: f64, margin: f64) -> Result<Lp> {
+    pub fn precision_at_recall(s: impl AsF64, y: impl AsF64, recall: f64, margin: f64) -> Result<Lp> {
         let s = &s.numbers()?[..];
         share("recall", recall)?;
         let classes = hinges(s, &y, margin)?;
@@ -158,7 +153,7 @@ impl Lp {
         thresholded(s, &classes, margin, (budget, 1.0 - recall), &c)
     }
 
-    /// The same with the roles changed: least mean hinge of positives at a given precision π.
+    /// The program of recall at precision: least mean hinge of positives at a given precision π.
     ///
     /// ```text
     /// min (1/n₊) Σ ζ   subject to   rows as above,   (1 − π)(n₊ − Σ ζ) ≥ π Σ ξ
@@ -167,7 +162,7 @@ impl Lp {
     /// outside [0, 1], else as [`precision_at_recall`](super::precision_at_recall).
     /// Checked by `tests/lp/losses.rs::recall_at_precision_equals_its_linear_program`.
     /// Book: `lp/metrics.md#eq-lp-metrics-rp`.
-    pub fn recall_at_precision(s: impl Numbers, y: impl Numbers, precision: f64, margin: f64) -> Result<Lp> {
+    pub fn recall_at_precision(s: impl AsF64, y: impl AsF64, precision: f64, margin: f64) -> Result<Lp> {
         let s = &s.numbers()?[..];
         share("precision", precision)?;
         let classes = hinges(s, &y, margin)?;
@@ -197,7 +192,7 @@ fn ratio(mut rows: Vec<Row>, gains: &[f64], floor: f64, scale: f64) -> Result<Lp
     Lp::new(A, &b, &c)?.with_equalities(Matrix::Dense(sum), &[1.0])
 }
 
-fn hinges(s: &[f64], y: &impl Numbers, margin: f64) -> Result<Classes> {
+fn hinges(s: &[f64], y: &impl AsF64, margin: f64) -> Result<Classes> {
     finite("scores", s)?;
     margin_of_scores(margin)?;
     Classes::new(s.len(), y)

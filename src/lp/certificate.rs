@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::newton::Multipliers;
-use super::normal::Kept;
+use super::normal::Hessian;
+use super::penalty::Multipliers;
 use super::program::{Lp, largest, length, product};
 use super::scale::Scaled;
+use super::vertex::support;
 use crate::error::{Error, Result};
 
 /// What is known about a linear program.
@@ -113,8 +114,8 @@ pub struct Solution {
     pub steps: usize,
     /// Updates of the multipliers or of the penalty parameter.
     pub rounds: usize,
-    /// At a vertex that is not degenerate, the factor that its gradients need.
-    pub(super) kept: Option<Arc<Kept>>,
+    /// At a vertex that is not degenerate, what its gradients need.
+    pub(super) hessian: Option<Arc<Hessian>>,
 }
 
 impl Certificate {
@@ -123,7 +124,7 @@ impl Certificate {
         let over = |(r, b): (f64, &f64)| r / (1.0 + b.abs());
         let rows = lp.A.times(y).into_iter().zip(&lp.b).map(|(a, b)| over(((a - b).max(0.0), b)));
         let equal = lp.A_eq.times(y).into_iter().zip(&lp.b_eq).map(|(a, b)| over(((a - b).abs(), b)));
-        let primal = rows.chain(equal).fold(0.0, |most: f64, v| if v.is_nan() { v } else { most.max(v) });
+        let primal = most(rows.chain(equal));
         let mut balance = multipliers.pull(lp);
         balance.iter_mut().zip(&lp.c).for_each(|(s, c)| *s += c);
         let value = product(&lp.c, y);
@@ -134,9 +135,7 @@ impl Certificate {
 
     /// The largest of the three.
     pub fn worst(&self) -> f64 {
-        [self.primal, self.dual, self.gap]
-            .into_iter()
-            .fold(0.0, |most: f64, v| if v.is_nan() { v } else { most.max(v) })
+        most([self.primal, self.dual, self.gap].into_iter())
     }
 
     /// Whether all three are at most the tolerance.
@@ -153,6 +152,15 @@ impl Certificate {
 }
 
 impl Solution {
+    /// A point and multipliers of a solver, in the units of the program it was given.
+    pub(super) fn of(problem: &Scaled, y: &[f64], dual: &Multipliers, status: Status) -> Solution {
+        let (z, Multipliers { v, v_eq }) = (problem.z(y), problem.multipliers(dual));
+        let (active, value) = (support(&dual.v), problem.value(y));
+        let certificate = Certificate::of(problem, y, dual);
+        let (degenerate, ray, steps, rounds, hessian) = (false, None, 0, 0, None);
+        Solution { status, degenerate, z, v, v_eq, active, value, certificate, ray, steps, rounds, hessian }
+    }
+
     /// The solution itself if it is optimal.
     ///
     /// Fails: `Solve` for every other status, saying what to look at.
@@ -186,6 +194,11 @@ impl Ray {
     pub fn evcxr_display(&self) {
         evcxr_runtime::mime_type("text/plain").text(format!("{self:?}"));
     }
+}
+
+/// The largest of numbers that are not negative, or the last that is none.
+fn most(numbers: impl Iterator<Item = f64>) -> f64 {
+    numbers.fold(0.0, |most: f64, v| if v.is_nan() { v } else { most.max(v) })
 }
 
 /// How far a unit ray may be from exact.

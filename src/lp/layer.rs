@@ -1,23 +1,24 @@
 //! A linear program as a layer of a network.
 
 use candle_core::Tensor;
-use ndarray::Array2;
 
-use super::augmented::NewtonLp;
 use super::backward::{Gradients, active_set, envelope, one_step, penalty_implicit};
 use super::certificate::Solution;
 use super::matrix::Matrix;
 use super::newton::PenaltyNewton;
+use super::newton_lp::NewtonLp;
+use super::penalty::PenaltyPoint;
 use super::program::Lp;
+use super::solver::Solver;
 use crate::error::{Error, Result, ensure_shape};
 use crate::loss::with_gradient;
-use crate::numbers::Numbers;
+use crate::numbers::{AsF64, to_tensor};
 use crate::ops::known;
 
 /// The numbers of a program that come from a network; all others are those of the program itself.
 ///
 /// ```text
-/// LpInputs { b: Some(b), ..Default::default() }
+/// LpInputs::b(&b)                                      LpInputs { c: Some(c), ..LpInputs::b(&b) }
 /// ```
 /// Shapes: `A` (m, n), `b` (m), `c` (n), `A_eq` (m_eq, n), `b_eq` (m_eq), of one dtype and on one device.
 ///
@@ -25,7 +26,7 @@ use crate::ops::known;
 /// use lastlayer::prelude::*;
 /// let program = Lp::new(Matrix::dense(ndarray::array![[1.0]])?, &[0.0], &[-1.0])?; // min −z, z ≤ b
 /// let b = Tensor::new(&[3.0f64], &Device::Cpu)?;
-/// let out = LpLayer::default().forward(&program, &LpInputs { b: Some(b), ..Default::default() })?;
+/// let out = LpLayer::default().forward(&program, &LpInputs::b(&b))?;
 /// assert!((out.solution.z[0] - 3.0).abs() < 1e-9); // the 0 of the program was replaced
 /// assert!(LpLayer::default().forward(&program, &LpInputs::default()).is_err()); // nothing to feed
 /// # Ok::<(), lastlayer::error::Error>(())
@@ -47,7 +48,7 @@ pub struct LpInputs {
 /// use lastlayer::prelude::*;
 /// let program = Lp::new(Matrix::dense(ndarray::array![[1.0]])?, &[3.0], &[-1.0])?; // min c z, z ≤ 3
 /// let c = Var::new(&[-1.0f64], &Device::Cpu)?;
-/// let inputs = LpInputs { c: Some(c.as_tensor().clone()), ..Default::default() };
+/// let inputs = LpInputs::c(&c);
 /// let layer = LpLayer { backward: lp::Backward::Penalty { epsilon: 0.01 }, ..Default::default() };
 /// let gradients = layer.forward(&program, &inputs)?.z.sum_all()?.backward()?;
 /// // The penalty's minimum is 3 − ε c.
@@ -63,14 +64,14 @@ pub enum Backward {
     /// The minimum of the penalty takes the place of the solution, and is differentiated as an implicit function: a little
     /// beside the vertex, and with a gradient in c.
     Penalty { epsilon: f64 },
-    /// The same minimum, differentiated as the last of Newton's steps.
+    /// The minimum of the penalty, differentiated as the last of Newton's steps.
     OneStep { epsilon: f64 },
 }
 
 /// A linear program inside a network: solved exactly on the way forward, differentiated on the way back.
 ///
 /// ```text
-/// let out = LpLayer::default().forward(&lp, &LpInputs { b: Some(b), ..Default::default() })?;
+/// let out = LpLayer::default().forward(&lp, &LpInputs::b(&b))?;
 /// out.value.backward()?            // ∂(cᵀz)/∂b = −v, by the envelope theorem
 /// ```
 /// Checked by `tests/lp/layer.rs`.
@@ -80,7 +81,7 @@ pub enum Backward {
 /// use lastlayer::prelude::*;
 /// let program = Lp::new(Matrix::dense(ndarray::array![[1.0]])?, &[3.0], &[-2.0])?; // min −2z, z ≤ b
 /// let b = Var::new(&[3.0f64], &Device::Cpu)?;
-/// let inputs = LpInputs { b: Some(b.as_tensor().clone()), ..Default::default() };
+/// let inputs = LpInputs::b(&b);
 /// let out = LpLayer::default().forward(&program, &inputs)?;
 /// let gradients = out.value.backward()?;
 /// assert!((gradients.get(&b).expect("a gradient").to_vec1::<f64>()?[0] + 2.0).abs() < 1e-8);
@@ -98,7 +99,7 @@ pub struct LpLayer {
 /// use lastlayer::prelude::*;
 /// let program = Lp::new(Matrix::dense(ndarray::array![[2.0]])?, &[3.0], &[-1.0])?; // z = b/2
 /// let b = Var::new(&[3.0f64], &Device::Cpu)?;
-/// let inputs = LpInputs { b: Some(b.as_tensor().clone()), ..Default::default() };
+/// let inputs = LpInputs::b(&b);
 /// let out = LpLayer::default().forward(&program, &inputs)?;
 /// assert!((out.z.to_vec1::<f64>()?[0] - 1.5).abs() < 1e-9);
 /// assert!((out.value.to_scalar::<f64>()? + 1.5).abs() < 1e-9);
@@ -116,65 +117,77 @@ pub struct LpOutput {
     pub solution: Solution,
 }
 
-/// The parts of a program that are inputs, in the order in which they are strung together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    A,
-    B,
-    C,
-    AEq,
-    BEq,
-}
-
 impl LpInputs {
-    fn parts(&self) -> Vec<(Part, &Tensor)> {
-        let all = [
-            (Part::A, &self.A),
-            (Part::B, &self.b),
-            (Part::C, &self.c),
-            (Part::AEq, &self.A_eq),
-            (Part::BEq, &self.b_eq),
-        ];
-        all.into_iter().filter_map(|(part, tensor)| tensor.as_ref().map(|tensor| (part, tensor))).collect()
+    /// A alone.
+    pub fn A(A: &Tensor) -> LpInputs {
+        LpInputs { A: Some(A.clone()), ..LpInputs::default() }
+    }
+
+    /// b alone.
+    pub fn b(b: &Tensor) -> LpInputs {
+        LpInputs { b: Some(b.clone()), ..LpInputs::default() }
+    }
+
+    /// c alone.
+    pub fn c(c: &Tensor) -> LpInputs {
+        LpInputs { c: Some(c.clone()), ..LpInputs::default() }
+    }
+
+    /// A, b, c, A_eq and b_eq: in this order their entries follow each other.
+    fn all(&self) -> [Option<&Tensor>; 5] {
+        [&self.A, &self.b, &self.c, &self.A_eq, &self.b_eq].map(Option::as_ref)
     }
 
     /// The program with these numbers in it.
     fn fill(&self, lp: &Lp) -> Result<Lp> {
-        let mut lp = lp.clone();
-        for (part, tensor) in self.parts() {
-            match part {
-                Part::A => lp.A = matrix("A", tensor, &lp.A)?,
-                Part::AEq => lp.A_eq = matrix("A_eq", tensor, &lp.A_eq)?,
-                Part::B => lp.b = list("b", tensor, &lp.b)?,
-                Part::C => lp.c = list("c", tensor, &lp.c)?,
-                Part::BEq => lp.b_eq = list("b_eq", tensor, &lp.b_eq)?,
-            }
-        }
+        let lp = Lp {
+            A: matrix("A", &self.A, &lp.A)?,
+            b: list("b", &self.b, &lp.b)?,
+            c: list("c", &self.c, &lp.c)?,
+            A_eq: matrix("A_eq", &self.A_eq, &lp.A_eq)?,
+            b_eq: list("b_eq", &self.b_eq, &lp.b_eq)?,
+        };
         lp.check()?;
         Ok(lp)
     }
 
     /// Shows which numbers are inputs.
     pub fn evcxr_display(&self) {
-        let names: Vec<String> =
-            self.parts().iter().map(|(part, t)| format!("{part:?} {:?}", t.dims())).collect();
-        evcxr_runtime::mime_type("text/plain")
-            .text(format!("inputs of a linear program: {}", names.join(", ")));
+        let named = ["A", "b", "c", "A_eq", "b_eq"].into_iter().zip(self.all());
+        let shown = named.filter_map(|(name, tensor)| Some(format!("{name} {:?}", tensor?.dims())));
+        let text = format!("inputs of a linear program: {}", shown.collect::<Vec<_>>().join(", "));
+        evcxr_runtime::mime_type("text/plain").text(text);
     }
 }
 
 /// Host: the entries.
-fn matrix(name: &str, tensor: &Tensor, template: &Matrix) -> Result<Matrix> {
+fn matrix(name: &str, input: &Option<Tensor>, template: &Matrix) -> Result<Matrix> {
+    let Some(tensor) = input else { return Ok(template.clone()) };
     ensure_shape(name, &[template.rows(), template.columns()][..], tensor.dims())?;
-    let entries = tensor.numbers()?.into_owned();
-    let array = Array2::from_shape_vec((template.rows(), template.columns()), entries);
-    Ok(Matrix::Dense(array.map_err(|e| Error::shape(name, "one entry per row and column", e))?))
+    Matrix::dense(tensor)
 }
 
 /// Host: the entries.
-fn list(name: &str, tensor: &Tensor, template: &[f64]) -> Result<Vec<f64>> {
+fn list(name: &str, input: &Option<Tensor>, template: &[f64]) -> Result<Vec<f64>> {
+    let Some(tensor) = input else { return Ok(template.to_vec()) };
     ensure_shape(name, &[template.len()][..], tensor.dims())?;
     Ok(tensor.numbers()?.into_owned())
+}
+
+impl Backward {
+    /// The minimum that takes the place of the solution, if one does.
+    fn minimum(self, lp: &Lp, solution: &Solution) -> Result<Option<PenaltyPoint>> {
+        let (Backward::Penalty { epsilon } | Backward::OneStep { epsilon }) = self else { return Ok(None) };
+        let newton = PenaltyNewton { epsilon, ..Default::default() };
+        let mut state = newton.init_at(lp, &solution.z)?;
+        newton.run(&mut state)?;
+        if state.converged {
+            return newton.finish(&state).map(Some);
+        }
+        let hint = format!("the penalty with epsilon {epsilon} was not minimised; take a larger one");
+        let (solver, residual) = ("penalty of a linear program".to_string(), state.gradient);
+        Err(Error::Solve { solver, iters: state.steps, residual, hint })
+    }
 }
 
 impl LpLayer {
@@ -184,46 +197,29 @@ impl LpLayer {
     /// results are on the inputs' device and in their dtype. Fails: `Config` without an input, `Shape` or `Data` for a
     /// program that is not one, `Solve` unless the solver proves an optimum.
     pub fn forward(&self, lp: &Lp, inputs: &LpInputs) -> Result<LpOutput> {
-        let parts = inputs.parts();
-        if parts.is_empty() {
-            return Err(Error::config(
-                "inputs of a linear program",
-                "none",
-                "at least one of A, b, c, A_eq, b_eq",
-            ));
+        let given = inputs.all().map(|input| input.is_some());
+        if !given.contains(&true) {
+            let allowed = "at least one of A, b, c, A_eq, b_eq";
+            return Err(Error::config("inputs of a linear program", "none", allowed));
         }
         let lp = inputs.fill(lp)?;
         let solution = self.solver.solve(&lp)?.optimal()?.clone();
-        let flat =
-            parts.iter().map(|(_, tensor)| tensor.flatten_all()).collect::<candle_core::Result<Vec<_>>>()?;
-        let x = Tensor::cat(&flat, 0)?;
-        let order: Vec<Part> = parts.iter().map(|(part, _)| *part).collect();
-        let value = with_gradient(&x, &strung(&envelope(&solution), &order), solution.value)?;
-        let point = match self.backward {
-            Backward::ActiveSet => None,
-            Backward::Penalty { epsilon } | Backward::OneStep { epsilon } => {
-                let newton = PenaltyNewton { epsilon, ..Default::default() };
-                let point = newton.minimise(&lp, &solution.z)?;
-                if !point.converged {
-                    let hint =
-                        format!("the penalty with epsilon {epsilon} was not minimised; take a larger one");
-                    let (solver, residual) = ("penalty of a linear program".to_string(), point.gradient);
-                    return Err(Error::Solve { solver, iters: point.steps, residual, hint });
-                }
-                Some(point)
-            }
-        };
+        let point = self.backward.minimum(&lp, &solution)?;
+        let entries: candle_core::Result<Vec<Tensor>> =
+            inputs.all().into_iter().flatten().map(Tensor::flatten_all).collect();
+        let x = Tensor::cat(&entries?, 0)?;
+        let value = with_gradient(&x, &flat(&envelope(&solution), given), solution.value)?;
         let (n, z) = (lp.n(), point.as_ref().map_or(&solution.z, |point| &point.y).clone());
         let (found, backward, like) = (solution.clone(), self.backward, x.detach());
         // One linear system on the way back, and only if somebody asks.
-        let z = known(&x, z, n, move |z_bar| {
+        let z = known(&x, to_tensor(z, n, x.dtype(), x.device())?, move |z_bar| {
             let z_bar = z_bar.numbers()?;
             let gradients = match (backward, &point) {
                 (Backward::Penalty { .. }, Some(point)) => penalty_implicit(&lp, point, &z_bar, None)?,
                 (Backward::OneStep { .. }, Some(point)) => one_step(&lp, point, &z_bar)?,
                 _ => active_set(&lp, &found, &z_bar)?,
             };
-            Ok(Tensor::new(strung(&gradients, &order), like.device())?.to_dtype(like.dtype())?)
+            to_tensor(flat(&gradients, given), like.shape(), like.dtype(), like.device())
         })?;
         Ok(LpOutput { z, value, solution })
     }
@@ -241,17 +237,15 @@ impl LpOutput {
     }
 }
 
-/// Gradients in the order of the inputs.
-fn strung(gradients: &Gradients, order: &[Part]) -> Vec<f64> {
-    let mut list = Vec::new();
-    for part in order {
-        match part {
-            Part::A => list.extend(gradients.A.to_dense()),
-            Part::B => list.extend(&gradients.b),
-            Part::C => list.extend(&gradients.c),
-            Part::AEq => list.extend(gradients.A_eq.to_dense()),
-            Part::BEq => list.extend(&gradients.b_eq),
-        }
-    }
-    list
+/// Gradients in what is given, in the order of the inputs.
+fn flat(gradients: &Gradients, given: [bool; 5]) -> Vec<f64> {
+    let Gradients { A, b, c, A_eq, b_eq, .. } = gradients;
+    let parts: [&dyn Fn() -> Vec<f64>; 5] = [
+        &|| A.to_dense().into_iter().collect(),
+        &|| b.clone(),
+        &|| c.clone(),
+        &|| A_eq.to_dense().into_iter().collect(),
+        &|| b_eq.clone(),
+    ];
+    parts.into_iter().zip(given).filter(|(_, given)| *given).flat_map(|(part, _)| part()).collect()
 }

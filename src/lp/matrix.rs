@@ -1,11 +1,12 @@
 //! The matrix of a linear program: dense, or thin rows with a few full rows and columns.
+//! Host: all numbers.
 
 use ndarray::Array2;
 
 use super::structured::Structured;
 use crate::error::{Error, Result};
 use crate::linalg::dot;
-use crate::numbers::Numbers;
+use crate::numbers::AsF64;
 
 /// A matrix in one of the two forms that solvers know.
 ///
@@ -30,7 +31,7 @@ impl Matrix {
     /// Dense matrix from anything of two dimensions.
     ///
     /// Fails: `Shape` unless it has two.
-    pub fn dense(a: impl Numbers) -> Result<Matrix> {
+    pub fn dense(a: impl AsF64) -> Result<Matrix> {
         let dims = a.sizes();
         let &[m, n] = &dims[..] else {
             return Err(Error::shape("matrix of a linear program", "[rows, columns]", format!("{dims:?}")));
@@ -117,11 +118,28 @@ impl Matrix {
         }
     }
 
-    /// The same matrix with its structure found, if it has one that makes solves cheap.
+    /// With its structure found, if it has one that makes solves cheap.
     pub fn detect(&self) -> Matrix {
         match self {
             Matrix::Dense(a) => Structured::detect(a).map_or_else(|| self.clone(), Matrix::Structured),
             Matrix::Structured(_) => self.clone(),
+        }
+    }
+
+    /// With rows I and −I below it.
+    pub(crate) fn with_box(&self) -> Matrix {
+        match self {
+            Matrix::Dense(a) => {
+                let (m, n) = a.dim();
+                let side = |i: usize, j: usize| match i % n == j {
+                    true if i < n => 1.0,
+                    true => -1.0,
+                    false => 0.0,
+                };
+                let entry = |(i, j)| if i < m { a[[i, j]] } else { side(i - m, j) };
+                Matrix::Dense(Array2::from_shape_fn((m + 2 * n, n), entry))
+            }
+            Matrix::Structured(a) => Matrix::Structured(a.with_box()),
         }
     }
 

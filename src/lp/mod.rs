@@ -9,20 +9,22 @@
 //! | `program.rs` | [`Lp`], the canonical form, and [`UserForm`], the form people write |
 //! | `matrix.rs`, `structured.rs` | [`Matrix`]: dense, or thin rows with few full rows and columns |
 //! | `build.rs` | AUC, several classes, F scores and Neyman–Pearson as linear programs |
-//! | `newton.rs`, `line_search.rs`, `normal.rs` | [`PenaltyNewton`]: one penalty, minimised |
-//! | `scale.rs` | units: rows of length one |
-//! | `augmented.rs`, `epsilon.rs`, `classify.rs` | [`NewtonLp`]: the solver to use |
-//! | `certificate.rs` | [`Solution`], [`Status`], [`Certificate`], [`Ray`]: what is claimed and why |
-//! | `published.rs` | [`Published`]: the paper's constants, for reproduction |
+//! | `solver.rs` | [`Solver`]: `init`, `step`, `done`, `finish`, and the one loop of all that follow |
+//! | `newton.rs` | [`PenaltyNewton`]: one penalty, minimised |
 //! | `smooth.rs` | [`SmoothNewton`]: steps without a search that provably converge |
-//! | `backward.rs`, `basis.rs` | [`Gradients`]: envelope, active set, penalty, one step; rows that hold a degenerate vertex |
+//! | `published.rs` | [`Published`]: the paper's constants, for reproduction |
+//! | `newton_lp.rs` | [`NewtonLp`]: the solver to use |
+//! | `penalty.rs`, `line_search.rs`, `normal.rs`, `scale.rs`, `vertex.rs` | what they share: the penalty at a point, along a line, its Hessian; units; rows that hold a point |
+//! | `certificate.rs` | [`Solution`], [`Status`], [`Certificate`], [`Ray`]: what is claimed and why |
+//! | `backward.rs` | [`Gradients`]: envelope, active set, penalty, one step |
 //! | `layer.rs` | [`LpLayer`]: a program inside a network |
 //! | `losses/` | the same optima by sorting |
 //! | `rivals.rs` | [`pairwise_logistic`], [`Ppd`]: what they are compared with |
 //!
 //! Paper: Meng, Mukherjee, Wu, Singh and Ravi, *Differentiable optimization of generalized nondecomposable functions
 //! using linear programs* (2021). Names: A, b, c, z, v as in the paper; its ϵ of ranking is `margin`, its ε of the
-//! penalty `epsilon`, its ρ `delta`. Host: the programs, in f64; losses and layer come back to the device of their scores.
+//! penalty `epsilon`, its ρ `delta`. Host: the programs, in f64, whose layer comes back to the device of
+//! its tensors; `losses/` stay where the scores are.
 //!
 //! ```
 //! use lastlayer::prelude::*;
@@ -36,42 +38,45 @@
 //! ```
 #![allow(non_snake_case)]
 
-mod augmented;
 mod backward;
-mod basis;
 mod build;
 mod certificate;
-mod classify;
-mod epsilon;
 mod layer;
 mod line_search;
 mod losses;
 mod matrix;
 mod newton;
+mod newton_lp;
 mod normal;
+mod penalty;
 mod program;
 mod published;
 mod rivals;
 mod scale;
 mod smooth;
+mod solver;
 mod structured;
+mod vertex;
 
-pub use augmented::{LpState, NewtonLp, Outer};
 pub use backward::{Gradients, OuterSum, active_set, envelope, one_step, penalty_implicit};
 pub use certificate::{Certificate, Ray, Solution, Status};
 pub use layer::{Backward, LpInputs, LpLayer, LpOutput};
 pub use line_search::{Fixed, Reach, exact_line_search};
 pub use losses::{
-    AucLoss, ClassLoss, ExpectedF, FLink, Loss, NeymanPearson, auc_loss, auc_mu_loss, auc_one_vs_all_loss,
-    expected_f, f_decide, f_loss, independent_joint, precision_at_recall, recall_at_precision,
+    AucLoss, ExpectedF, FLink, Loss, NeymanPearson, ScoreGradient, auc_loss, auc_mu_loss,
+    auc_one_vs_all_loss, expected_f, f_decide, f_loss, independent_joint, precision_at_recall,
+    recall_at_precision,
 };
 pub use matrix::Matrix;
-pub use newton::{PenaltyNewton, PenaltyPoint, PenaltyState, StepRule};
+pub use newton::{PenaltyNewton, StepRule};
+pub use newton_lp::{LpState, NewtonLp, Outer};
 pub use normal::Shift;
+pub use penalty::{PenaltyPoint, PenaltyState};
 pub use program::{Lp, UserForm};
 pub use published::Published;
 pub use rivals::{Ppd, PpdParams, pairwise_logistic};
-pub use smooth::{SmoothNewton, SmoothState, softened, softened_slope, softened_value};
+pub use smooth::{SmoothNewton, softened, softened_slope, softened_value};
+pub use solver::Solver;
 pub use structured::{Row, Structured};
 
 /// The positive part of each entry.
@@ -80,6 +85,6 @@ pub(crate) fn plus(r: &[f64]) -> Vec<f64> {
 }
 
 /// One where an entry is positive, zero elsewhere.
-pub(crate) fn step(r: &[f64]) -> Vec<f64> {
+pub(crate) fn indicator(r: &[f64]) -> Vec<f64> {
     r.iter().map(|r| f64::from(u8::from(*r > 0.0))).collect()
 }

@@ -6,7 +6,7 @@ use ndarray::linalg::general_mat_mul;
 use ndarray::{Array1, Array2};
 
 use super::matrix::Matrix;
-use super::newton::Multipliers;
+use super::penalty::Multipliers;
 use super::program::{Lp, difference};
 use super::structured::{MOST_FULL, Structured};
 use crate::error::{Error, Result};
@@ -31,8 +31,10 @@ const CLEANING: usize = 3;
 /// // From y = 5 no row is active, so the Hessian is zero and some shift is needed.
 /// let program = Lp::new(Matrix::dense(ndarray::array![[-1.0]])?, &[-1.0], &[1.0])?; // min z, z ≥ 1
 /// for shift in [lp::Shift::IfSingular, lp::Shift::Always(1e-4)] {
-///     let point = PenaltyNewton { shift, ..PenaltyNewton::default() }.minimise(&program, &[5.0])?;
-///     assert!(point.converged && (point.y[0] - 0.99).abs() < 1e-9);
+///     let newton = PenaltyNewton { shift, ..PenaltyNewton::default() };
+///     let mut state = newton.init_at(&program, &[5.0])?;
+///     newton.run(&mut state)?;
+///     assert!(state.converged && (state.y[0] - 0.99).abs() < 1e-9);
 /// }
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
@@ -96,23 +98,23 @@ impl Normal {
     }
 }
 
-/// A factor, shifted only if it had to be, and what it is of: whoever needs the same again need not make it.
+/// A factored Hessian, shifted only if it had to be, and what it is of: whoever needs the same again need not make it.
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
+pub(super) struct Hessian {
     pub lp: Arc<Lp>,
     /// Weights of the inequalities.
     pub rows: Vec<f64>,
     pub factor: Normal,
 }
 
-impl Kept {
-    pub fn new(lp: &Arc<Lp>, rows: Vec<f64>, factor: Normal) -> Arc<Kept> {
-        Arc::new(Kept { lp: lp.clone(), rows, factor })
+impl Hessian {
+    pub fn new(lp: &Arc<Lp>, rows: Vec<f64>, factor: Normal) -> Arc<Hessian> {
+        Arc::new(Hessian { lp: lp.clone(), rows, factor })
     }
 
-    pub fn make(lp: &Arc<Lp>, rows: Vec<f64>) -> Result<Arc<Kept>> {
+    pub fn of(lp: &Arc<Lp>, rows: Vec<f64>) -> Result<Arc<Hessian>> {
         let factor = Normal::factor(lp, &rows, Shift::IfSingular)?;
-        Ok(Kept::new(lp, rows, factor))
+        Ok(Hessian::new(lp, rows, factor))
     }
 
     /// w A x and A_eq x.
@@ -122,7 +124,7 @@ impl Kept {
     }
 
     /// What is left of a direction without the part that a row sees.
-    pub fn unseen(&self, mut x: Vec<f64>) -> Result<Vec<f64>> {
+    pub fn null_part(&self, mut x: Vec<f64>) -> Result<Vec<f64>> {
         for _ in 0..CLEANING {
             // x ← x − (H + δI)⁻¹ H x leaves a millionth of what a row sees.
             x = difference(x.clone(), &self.factor.solve(&self.on_rows(&x).pull(&self.lp))?);
@@ -131,7 +133,7 @@ impl Kept {
     }
 
     /// What is left of weights of the rows without the part that adds up to something: (w A)ᵀ and A_eqᵀ take it to zero.
-    pub fn idle(&self, mut u: Multipliers) -> Result<Multipliers> {
+    pub fn left_null_part(&self, mut u: Multipliers) -> Result<Multipliers> {
         u.v.iter_mut().zip(&self.rows).for_each(|(u, w)| *u *= w);
         for _ in 0..CLEANING {
             let seen = self.on_rows(&self.factor.solve(&u.pull(&self.lp))?);
@@ -147,8 +149,8 @@ impl Kept {
 }
 
 /// The factor follows from the rest.
-impl PartialEq for Kept {
-    fn eq(&self, other: &Kept) -> bool {
+impl PartialEq for Hessian {
+    fn eq(&self, other: &Hessian) -> bool {
         self.fits(&other.lp, &other.rows)
     }
 }
@@ -240,10 +242,10 @@ struct Parts {
 impl Parts {
     fn of(a: &Structured, weights: &[f64], equalities: &Matrix) -> Parts {
         let (n, r) = (a.columns(), a.shared.len());
-        let kept =
+        let counted =
             a.full.iter().filter(|(i, _)| weights[*i] > 0.0).map(|(i, row)| (weights[*i], row.clone()));
         let equal = (0..equalities.rows()).map(|i| (1.0, equalities.row(i)));
-        let full: Vec<(f64, Vec<f64>)> = kept.chain(equal).collect();
+        let full: Vec<(f64, Vec<f64>)> = counted.chain(equal).collect();
         let mut diagonal = vec![0.0; n];
         let rows = || a.own.iter().enumerate().filter(|(i, _)| weights[*i] > 0.0);
         rows().for_each(|(i, (j, own))| diagonal[*j] += weights[i] * own * own);

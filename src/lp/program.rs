@@ -48,7 +48,7 @@ impl Lp {
         Lp { A, b: b.to_vec(), c: c.to_vec(), A_eq: Matrix::empty(c.len()), b_eq: Vec::new() }.checked()
     }
 
-    /// The same with A_eq z = b_eq.
+    /// min cᵀz subject to these rows and A_eq z = b_eq.
     ///
     /// Fails: as [`check`](Lp::check).
     pub fn with_equalities(self, A_eq: Matrix, b_eq: &[f64]) -> Result<Lp> {
@@ -120,6 +120,14 @@ impl Lp {
     pub fn excess_eq(&self, z: &[f64]) -> Result<Vec<f64>> {
         ensure_shape("z of a linear program", self.n(), z.len())?;
         Ok(difference(self.A_eq.times(z), &self.b_eq))
+    }
+
+    /// Where the objective falls, as a program whose optimum is the steepest way along which no row stops it.
+    pub(super) fn cone(&self) -> Lp {
+        let (m, n) = (self.m(), self.n());
+        let b = (0..m + 2 * n).map(|i| if i < m { 0.0 } else { 1.0 }).collect();
+        let b_eq = vec![0.0; self.b_eq.len()];
+        Lp { A: self.A.with_box(), b, c: self.c.clone(), A_eq: self.A_eq.clone(), b_eq }
     }
 
     /// Shows the size and the form of the matrix.

@@ -1,10 +1,13 @@
 //! The solver as published, to reproduce what it does and where it fails.
 
-use super::certificate::{Certificate, Solution, Status};
-use super::newton::{Here, Multipliers, PenaltyNewton, PenaltyState, StepRule, positive};
+use super::certificate::{Solution, Status};
+use super::indicator;
+use super::newton::{PenaltyNewton, StepRule};
 use super::normal::{Normal, Shift};
-use super::program::{Lp, product};
+use super::penalty::{Multipliers, PenaltyState, positive};
+use super::program::Lp;
 use super::scale::Scaled;
+use super::solver::Solver;
 use crate::error::Result;
 
 /// One penalty with the constants of the authors' code: fixed ε, fixed δ, full steps, and z by a ridge solve.
@@ -48,86 +51,54 @@ impl Default for Published {
     }
 }
 
-impl Published {
-    fn newton(&self, lp: &Lp) -> PenaltyNewton {
-        let (shift, rule) = (Shift::Always(self.delta), StepRule::Fixed(self.step));
-        let epsilon = self.epsilon / price(lp);
-        PenaltyNewton { epsilon, shift, rule, tolerance: 1e-10, max_steps: self.steps }
-    }
+impl Solver for Published {
+    type Problem = Lp;
+    type State = PenaltyState;
+    type Answer = Solution;
 
-    /// From the published starting point.
-    ///
-    /// Fails: as [`Lp::check`], `Config` for settings out of range.
-    pub fn init(&self, lp: &Lp) -> Result<PenaltyState> {
+    fn init(&self, lp: &Lp) -> Result<PenaltyState> {
         lp.check()?;
         positive("start_ridge", self.start_ridge)?;
-        let mut first = vec![0.0; lp.m()];
-        first.iter_mut().take(lp.n()).for_each(|w| *w = 1.0);
-        let y = ridge(lp, &first, self.start_ridge)?;
-        self.init_at(lp, &y)
+        let first: Vec<f64> = (0..lp.m()).map(|j| f64::from(u8::from(j < lp.n()))).collect();
+        self.init_at(lp, &ridge(lp, &first, self.start_ridge)?)
     }
 
-    /// From another starting point.
-    ///
-    /// Fails: as [`init`](Published::init), `Shape` unless the point has an entry per variable.
-    pub fn init_at(&self, lp: &Lp, start: &[f64]) -> Result<PenaltyState> {
-        self.newton(lp).init(lp, start)
-    }
-
-    /// One full step.
-    ///
-    /// Fails: `Solve` if the Hessian cannot be factored.
-    pub fn step(&self, state: &PenaltyState) -> Result<PenaltyState> {
+    fn step(&self, state: &mut PenaltyState) -> Result<()> {
         self.newton(&state.lp).step(state)
     }
 
-    /// Whether it converged or took all its steps.
-    pub fn done(&self, state: &PenaltyState) -> bool {
+    fn done(&self, state: &PenaltyState) -> bool {
         self.newton(&state.lp).done(state)
     }
 
     /// z from the rows whose multiplier is positive, with the certificate it deserves.
-    ///
-    /// Fails: `Solve` if the Hessian cannot be factored.
-    pub fn finish(&self, state: &PenaltyState) -> Result<Solution> {
-        let lp = &*state.lp;
-        let epsilon = self.newton(lp).epsilon;
-        let multipliers = Here::at(lp, &state.y, epsilon, &Multipliers::none(lp)).multipliers(epsilon);
-        let active: Vec<usize> = (0..lp.m()).filter(|j| multipliers.v[*j] > 0.0).collect();
+    fn finish(&self, state: &PenaltyState) -> Result<Solution> {
         positive("recovery_ridge", self.recovery_ridge)?;
-        let z = ridge(lp, &super::step(&multipliers.v), self.recovery_ridge)?;
+        let lp = &*state.lp;
+        let multipliers = state.iterate.multipliers(self.newton(lp).epsilon);
+        let active: Vec<usize> = (0..lp.m()).filter(|j| multipliers.v[*j] > 0.0).collect();
+        let z = ridge(lp, &indicator(&multipliers.v), self.recovery_ridge)?;
         let problem = Scaled::new(lp, false);
-        let scaled = problem.scaled(&z, &multipliers);
-        let certificate = Certificate::of(&problem, &scaled.0, &scaled.1);
-        let status = if certificate.holds(1e-9) { Status::Optimal } else { Status::Inexact };
-        let (value, steps) = (product(&lp.c, &z), state.steps);
+        let (y, dual) = problem.scaled(&z, &multipliers);
+        let found = Solution::of(&problem, &y, &dual, Status::Inexact);
+        let status = if found.certificate.holds(1e-9) { Status::Optimal } else { found.status };
         let degenerate = active.len() + lp.b_eq.len() != lp.n();
-        let Multipliers { v, v_eq } = multipliers;
-        Ok(Solution {
-            status,
-            degenerate,
-            z,
-            v,
-            v_eq,
-            active,
-            value,
-            certificate,
-            ray: None,
-            steps,
-            rounds: 1,
-            kept: None,
-        })
+        Ok(Solution { status, degenerate, active, steps: state.steps, rounds: 1, ..found })
+    }
+}
+
+impl Published {
+    /// From another starting point.
+    ///
+    /// Fails: as [`init`](Solver::init), `Shape` unless the point has an entry per variable.
+    pub fn init_at(&self, lp: &Lp, start: &[f64]) -> Result<PenaltyState> {
+        self.newton(lp).init_at(lp, start)
     }
 
-    /// All steps from the published starting point.
-    ///
-    /// Fails: as [`init`](Published::init) and [`step`](Published::step).
-    pub fn solve(&self, lp: &Lp) -> Result<Solution> {
-        let mut state = self.init(lp)?;
-        while !self.done(&state) {
-            state = self.step(&state)?;
-        }
-        self.finish(&state)
+    fn newton(&self, lp: &Lp) -> PenaltyNewton {
+        let (shift, rule) = (Shift::Always(self.delta), StepRule::Fixed(self.step));
+        let epsilon = self.epsilon / price(lp);
+        PenaltyNewton { epsilon, shift, rule, tolerance: 1e-10, max_steps: self.steps }
     }
 }
 

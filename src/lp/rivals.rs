@@ -7,9 +7,9 @@ use candle_nn::ops::sigmoid;
 use crate::data::Dataset;
 use crate::error::{Error, Result, ensure_shape};
 use crate::loss::bce_logits_each;
-use crate::model::SplitNet;
-use crate::numbers::Numbers;
-use crate::train::{Batch, Group, Step, Trainable};
+use crate::model::{Network, Split};
+use crate::numbers::AsF64;
+use crate::train::{Batch, Group, Method, State, Step};
 
 /// Mean logistic loss of every pair of a positive and a negative.
 ///
@@ -42,7 +42,7 @@ pub fn pairwise_logistic(s: &Tensor, y: &Tensor) -> Result<Tensor> {
 
 /// Constants of the stages.
 ///
-/// Stage k takes `first_stage`·3^(k−1) steps with the learning rate `rate`·3^(1−k). It starts at the mean parameters ū of
+/// Stage k takes `first_stage`·3^(k−1) steps with the learning rate `lr`·3^(1−k). It starts at the mean parameters ū of
 /// the stage before, and is pulled back towards them by ‖u − ū‖²/(2 `proximity`).
 ///
 /// ```
@@ -56,7 +56,7 @@ pub fn pairwise_logistic(s: &Tensor, y: &Tensor) -> Result<Tensor> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PpdParams {
-    pub rate: f64,
+    pub lr: f64,
     pub first_stage: usize,
     pub proximity: f64,
 }
@@ -64,7 +64,7 @@ pub struct PpdParams {
 impl Default for PpdParams {
     /// The constants of the LP paper's comparison.
     fn default() -> PpdParams {
-        PpdParams { rate: 0.1, first_stage: 2000, proximity: 500.0 }
+        PpdParams { lr: 0.1, first_stage: 2000, proximity: 500.0 }
     }
 }
 
@@ -77,32 +77,33 @@ const FRESH: usize = 1024;
 /// min_{w,a,b} max_α  mean of  (1−p)(h−a)² [y=1] + p(h−b)² [y=0] + 2(1+α)(p h [y=0] − (1−p) h [y=1]) − p(1−p)α²
 /// ```
 /// with h = σ(s) and p the share of positives. Its value at the best a, b and α is that of the squared loss on pairs,
-/// p(1−p)(E(1 − h₊ + h₋)² − 1). Train it with `Trainer::sgd(ppd.params.rate, 0.0)`: the steps of a stage are scaled
+/// p(1−p)(E(1 − h₊ + h₋)² − 1). Train it with `Trainer::sgd(ppd.params.lr, 0.0)`: the steps of a stage are scaled
 /// inside. At the end of a stage w, a and b go to their mean over it, and α to its best value there. Differs: the authors'
-/// released code solves for α at the mean too, but then goes on from the last w, a and b. Checked by `tests/lp/rivals.rs`.
+/// released code solves for α at the mean too, but then goes on from the last w, a and b. The algorithm box of their paper
+/// was not available to us. Checked by `tests/lp/rivals.rs`.
 ///
 /// ```
 /// use lastlayer::prelude::*;
 /// let data = arcs(20, 0.1, Seed::new(1), &Device::Cpu)?;
 /// let net = SplitNet::new(zoo::mlp(&[2, 4])?, 1, Seed::new(1), &Device::Cpu)?;
-/// let ppd = Ppd::new(&net, &data, PpdParams::default())?;
+/// let mut ppd = Ppd::new(&net, &data, PpdParams::default())?;
 /// // Before training a, b and α are zero: scores of zero have 2p(1 − p)/4.
 /// let value = ppd.value(&Tensor::zeros(20, DType::F32, &Device::Cpu)?, &data.y)?;
 /// assert!((value.to_scalar::<f32>()? - 0.125).abs() < 1e-6);
-/// Trainer::sgd(ppd.params.rate, 0.0).batch(10).silent().fit(&ppd, &data, |b| ppd.step(b))?;
+/// Trainer::sgd(ppd.params.lr, 0.0).batch(10).silent().fit(&mut ppd, &data)?;
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Ppd {
     pub params: PpdParams,
-    net: SplitNet,
+    net: Network,
     positives: f64,
     /// w, a and b; then α.
     primal: Vec<(String, Var)>,
     dual: Var,
     /// Mean parameters of the stage before, and the sum over this one so far.
-    anchor: Vec<Var>,
-    sum: Vec<Var>,
+    anchor: Vec<Tensor>,
+    sum: Vec<Tensor>,
     /// Rows on which α is solved for at the end of a stage.
     fresh: Dataset,
 }
@@ -112,13 +113,11 @@ impl Ppd {
     ///
     /// Fails: `Shape` unless the network has a single score; `Data` if a class has no sample; `Config` for constants
     /// that are not positive.
-    pub fn new(net: &SplitNet, data: &Dataset, params: PpdParams) -> Result<Ppd> {
-        if net.head.output() != [1] {
-            let got = format!("{:?}", net.head.output());
-            return Err(Error::shape("scores of an AUC network", "[1], one score per sample", got));
-        }
+    pub fn new(net: impl Into<Network>, data: &Dataset, params: PpdParams) -> Result<Ppd> {
+        let net = net.into();
+        net.ensure_scores("scores of an AUC network", 1)?;
         let positive = |number: f64| number > 0.0 && number.is_finite();
-        if !(positive(params.rate) && positive(params.proximity) && params.first_stage > 0) {
+        if !(positive(params.lr) && positive(params.proximity) && params.first_stage > 0) {
             return Err(Error::config("constants of PPD-SG", format!("{params:?}"), "positive numbers"));
         }
         let counts = data.class_counts()?;
@@ -139,14 +138,14 @@ impl Ppd {
         let zero = || Ok::<_, Error>(Var::zeros((), dtype, &device)?);
         primal.push(("a".to_string(), zero()?));
         primal.push(("b".to_string(), zero()?));
-        let copies = |fill: fn(&Tensor) -> candle_core::Result<Tensor>| -> Result<Vec<Var>> {
-            primal.iter().map(|(_, var)| Ok(Var::from_tensor(&fill(var)?)?)).collect()
+        let copies = |fill: fn(&Tensor) -> candle_core::Result<Tensor>| -> Result<Vec<Tensor>> {
+            primal.iter().map(|(_, var)| Ok(fill(&var.as_detached_tensor())?)).collect()
         };
         let (anchor, sum) = (copies(Tensor::copy)?, copies(Tensor::zeros_like)?);
         let rows: Vec<usize> = (0..data.n()).step_by(data.n().div_ceil(FRESH)).collect();
         Ok(Ppd {
             params,
-            net: net.clone(),
+            net,
             positives: positives as f64 / (positives + negatives) as f64,
             dual: zero()?,
             anchor,
@@ -157,25 +156,8 @@ impl Ppd {
     }
 
     /// The network.
-    pub fn net(&self) -> &SplitNet {
+    pub fn net(&self) -> &Network {
         &self.net
-    }
-
-    /// The losses of a batch: the saddle's value for w, a and b, its negative for α.
-    pub fn step(&self, batch: &Batch) -> Result<Step> {
-        let (stage, _) = self.stage(batch.step);
-        let value = self.value(&self.net.forward(&batch.x, batch.pass())?, &batch.y)?;
-        let mut pull = Tensor::zeros((), value.dtype(), value.device())?;
-        for ((_, var), anchor) in self.primal.iter().zip(&self.anchor) {
-            pull = (pull + var.as_tensor().sub(anchor)?.sqr()?.sum_all()?)?;
-        }
-        let pulled = (&value + (pull * (0.5 / self.params.proximity))?)?;
-        // u ← (γu + ηū − ηγ∇F)/(γ + η) is a plain step of length ηγ/(γ + η) on F + ‖u − ū‖²/(2γ).
-        let shrink = 3f64.powi(-(stage as i32));
-        let (rate, near) = (self.params.rate * shrink, self.params.proximity);
-        let primal = (pulled * (near / (near + rate) * shrink))?;
-        let dual = (&value * -shrink)?;
-        Ok(Step::by_group(vec![("primal", primal), ("dual", dual)]))
     }
 
     /// Mean saddle function of a batch.
@@ -213,46 +195,82 @@ impl Ppd {
 }
 
 /// Two groups, `primal` with the network, a and b, and `dual` with α.
-impl Trainable for Ppd {
+impl Method for Ppd {
     fn groups(&self) -> Vec<Group> {
         let dual =
             Group { decay: false, ..Group::new("dual", vec![("alpha".to_string(), self.dual.clone())]) };
         vec![Group::new("primal", self.primal.clone()), dual]
     }
 
-    fn statistics(&self) -> Vec<(String, Var)> {
-        let kept = |prefix: &'static str, list: &[Var]| {
-            let names = self.primal.iter().map(move |(name, _)| format!("{prefix}.{name}"));
-            names.zip(list.to_vec()).collect::<Vec<_>>()
-        };
-        let own = kept("anchor", &self.anchor).into_iter().chain(kept("sum", &self.sum));
-        own.chain(self.net.statistics()).collect()
-    }
-
-    fn identity(&self) -> String {
-        format!("PPD-SG {:?} on {}", self.params, self.net.identity())
+    /// The losses of a batch: the saddle's value for w, a and b, its negative for α.
+    fn step(&self, batch: &Batch) -> Result<Step> {
+        let (stage, _) = self.stage(batch.step);
+        let value = self.value(&self.net.forward(&batch.x, batch.pass())?, &batch.y)?;
+        let mut pull = Tensor::zeros((), value.dtype(), value.device())?;
+        for ((_, var), anchor) in self.primal.iter().zip(&self.anchor) {
+            pull = (pull + var.as_tensor().sub(anchor)?.sqr()?.sum_all()?)?;
+        }
+        let pulled = (&value + (pull * (0.5 / self.params.proximity))?)?;
+        // u ← (γu + ηū − ηγ∇F)/(γ + η) is a plain step of length ηγ/(γ + η) on F + ‖u − ū‖²/(2γ).
+        let shrink = 3f64.powi(-(stage as i32));
+        let (lr, near) = (self.params.lr * shrink, self.params.proximity);
+        let primal = (pulled * (near / (near + lr) * shrink))?;
+        let dual = (&value * -shrink)?;
+        Ok(Step::by_group(vec![("primal", primal), ("dual", dual)]))
     }
 
     /// Adds the parameters up; at the end of a stage their mean is where the next one starts and what pulls it, and α is
     /// solved for there.
-    fn moved(&self, batch: &Batch) -> Result<()> {
+    fn after(&mut self, batch: &Batch, _: &Step) -> Result<()> {
         let (stage, last) = self.stage(batch.step);
         let steps = self.params.first_stage as f64 * 3f64.powi(stage as i32);
-        for (((_, var), anchor), sum) in self.primal.iter().zip(&self.anchor).zip(&self.sum) {
-            let total = (sum.as_tensor() + var.as_tensor())?;
+        for (((_, var), anchor), sum) in self.primal.iter().zip(&mut self.anchor).zip(&mut self.sum) {
+            // What another run left of its last stage is no part of this one.
+            let moved = var.as_detached_tensor();
+            *sum = if batch.step == 0 { moved.copy()? } else { (&*sum + moved)? };
             if last {
-                let mean = (&total / steps)?;
-                anchor.set(&mean)?;
+                let mean = (&*sum / steps)?;
                 var.set(&mean)?;
-                sum.set(&total.zeros_like()?)?;
-            } else {
-                sum.set(&total)?;
+                (*anchor, *sum) = (mean, sum.zeros_like()?);
             }
         }
         if last {
             self.dual.set(&self.best_dual()?)?;
         }
         Ok(())
+    }
+
+    fn statistics(&self) -> Vec<(String, Var)> {
+        self.net.statistics()
+    }
+
+    fn state(&self) -> Result<State> {
+        let named = |prefix: &'static str, list: &[Tensor]| {
+            let names = self.primal.iter().map(move |(name, _)| format!("{prefix}.{name}"));
+            names.zip(list.to_vec()).collect::<Vec<_>>()
+        };
+        let tensors = named("anchor", &self.anchor).into_iter().chain(named("sum", &self.sum)).collect();
+        Ok(State { tensors, ..State::default() })
+    }
+
+    fn restore(&mut self, state: &State) -> Result<()> {
+        let list = |prefix: &str| {
+            let of = |(name, var): &(String, Var)| {
+                let name = format!("{prefix}.{name}");
+                let tensor = state.tensors.get(&name);
+                let missing = || Error::data("state of PPD-SG", format!("there is no {name}"));
+                let tensor = tensor.ok_or_else(missing)?;
+                ensure_shape(&name, var.dims(), tensor.dims())?;
+                Ok(tensor.to_device(var.device())?)
+            };
+            self.primal.iter().map(of).collect::<Result<Vec<Tensor>>>()
+        };
+        (self.anchor, self.sum) = (list("anchor")?, list("sum")?);
+        Ok(())
+    }
+
+    fn identity(&self) -> String {
+        format!("PPD-SG {:?} on {}", self.params, self.net.identity())
     }
 }
 

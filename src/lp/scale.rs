@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::certificate::Ray;
 use super::matrix::Matrix;
-use super::newton::Multipliers;
+use super::penalty::Multipliers;
 use super::program::{Lp, largest, length, product};
 
 /// A linear program in its own units, and the way back.
@@ -65,7 +65,7 @@ impl Scaled {
         Scaled { lp: Arc::new(lp), rows, rows_eq, columns, z_unit, c_unit }
     }
 
-    /// The same rows with an objective of zero: any feasible point is optimal.
+    /// These rows with an objective of zero: any feasible point is optimal.
     pub fn without_objective(&self) -> Scaled {
         let lp = Lp { c: vec![0.0; self.lp.n()], ..(*self.lp).clone() };
         Scaled { lp: Arc::new(lp), ..self.clone() }

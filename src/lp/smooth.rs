@@ -1,12 +1,12 @@
 //! Newton's method without a line search that provably converges: on a smoothing of the penalty.
 
 use std::f64::consts::PI;
-use std::sync::Arc;
 
-use super::newton::{Multipliers, PenaltyPoint, positive};
 use super::normal::{Normal, Shift};
-use super::program::{Lp, difference, largest, length, product};
-use crate::error::{Error, Result, ensure_shape};
+use super::penalty::{Iterate, Multipliers, PenaltyPoint, PenaltyState, positive, residuals};
+use super::program::{Lp, largest, length, product};
+use super::solver::Solver;
+use crate::error::Result;
 
 /// Newton's method on the softened penalty, with a step length known in advance.
 ///
@@ -16,14 +16,22 @@ use crate::error::{Error, Result, ensure_shape};
 /// g falls by at least (dᵀHd / x²)((1 + x) ln(1 + x) − x)
 /// ```
 /// The penalty itself is not self-concordant, and the smoothing is so only with a constant too large to use; but
-/// |p'''| ≤ κ p'' (quasi-self-concordance) bounds H along a line by e^{κ|a_jᵀd|t}, and t minimises the bound. t → 1 near the minimum, where convergence is quadratic.
-/// Book: `lp/concordance.md#eq-lp-qsc-step`. Checked by `tests/lp/smooth.rs`.
+/// |p'''| ≤ κ p'' (quasi-self-concordance) bounds H along a line by e^{κ|a_jᵀd|t}, and t minimises the bound. t → 1 near
+/// the minimum, where convergence is quadratic. Starts from zero, or with `init_at` from any point; the multipliers of
+/// the answer are p'(A y − b) / ε. Checked by `tests/lp/smooth.rs`.
+/// Book: `lp/concordance.md#eq-lp-qsc-step`, `#eq-lp-qsc-gain`, `#eq-lp-qsc-local`, `#eq-lp-qsc-bound`,
+/// `#eq-lp-qsc-counts`, `#eq-lp-soft-dual`.
 ///
 /// ```
 /// use lastlayer::prelude::*;
 /// let program = Lp::new(Matrix::dense(ndarray::array![[-1.0]])?, &[-1.0], &[1.0])?; // min z, z ≥ 1
 /// let newton = SmoothNewton { delta: 1e-6, ..SmoothNewton::default() };
-/// let point = newton.minimise(&program, &[0.0])?;
+/// let mut state = newton.init(&program)?;
+/// let start = state.penalty;
+/// newton.step(&mut state)?;
+/// assert!(state.t < 1.0); // a short step, far from the minimum
+/// assert!(start - state.penalty >= state.promised);
+/// let point = newton.solve(&program)?;
 /// assert!(point.converged);
 /// // Where the softened slope is ε: y = 1 − ln(e^{κε} − 1)/κ, up to δ.
 /// let expected = 1.0 - (1f64.exp() - 1.0).ln() / 100.0;
@@ -48,152 +56,75 @@ impl Default for SmoothNewton {
     }
 }
 
-/// Where the method is.
-///
-/// ```
-/// use lastlayer::prelude::*;
-/// let program = Lp::new(Matrix::dense(ndarray::array![[-1.0]])?, &[-1.0], &[1.0])?; // min z, z ≥ 1
-/// let newton = SmoothNewton::default();
-/// let start = newton.init(&program, &[0.0])?;
-/// let next = newton.step(&start)?;
-/// assert!(next.t < 1.0); // a short step, far from the minimum
-/// assert!(start.penalty - next.penalty >= next.promised);
-/// # Ok::<(), lastlayer::error::Error>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct SmoothState {
-    lp: Arc<Lp>,
-    pub y: Vec<f64>,
-    /// g(y).
-    pub penalty: f64,
-    /// |∇g(y)|.
-    pub gradient: f64,
-    pub steps: usize,
-    /// Length of the last step.
-    pub t: f64,
-    /// What the theorem says g fell by in the last step, at least.
-    pub promised: f64,
-    pub converged: bool,
+impl Solver for SmoothNewton {
+    type Problem = Lp;
+    type State = PenaltyState;
+    type Answer = PenaltyPoint;
+
+    fn init(&self, lp: &Lp) -> Result<PenaltyState> {
+        self.init_at(lp, &vec![0.0; lp.n()])
+    }
+
+    fn step(&self, state: &mut PenaltyState) -> Result<()> {
+        if self.done(state) {
+            return Ok(());
+        }
+        let Iterate { r, gradient, .. } = &state.iterate;
+        let weights: Vec<f64> = r.iter().map(|r| softened(*r, self.sharpness)).collect();
+        let factor = Normal::factor(&state.lp, &weights, Shift::Always(self.delta))?;
+        let d = state.iterate.direction(&factor)?;
+        let x = self.sharpness * largest(&state.lp.A.times(&d));
+        let decrement = -product(&d, gradient);
+        let (t, promised) = match x {
+            // The limits for a direction that no row sees.
+            x if x < 1e-6 => (1.0 - 0.5 * x, 0.5 * decrement * (1.0 - x / 3.0)),
+            x => (x.ln_1p() / x, decrement / (x * x) * ((1.0 + x) * x.ln_1p() - x)),
+        };
+        state.advance(t, &d);
+        state.promised = promised;
+        self.evaluate(state);
+        Ok(())
+    }
+
+    fn done(&self, state: &PenaltyState) -> bool {
+        state.converged || state.steps >= self.max_steps
+    }
+
+    fn finish(&self, state: &PenaltyState) -> Result<PenaltyPoint> {
+        let Iterate { r, r_eq, .. } = &state.iterate;
+        let v = r.iter().map(|r| softened_slope(*r, self.sharpness) / self.epsilon).collect();
+        Ok(state
+            .point(self.epsilon, Multipliers { v, v_eq: r_eq.iter().map(|r| r / self.epsilon).collect() }))
+    }
 }
 
 impl SmoothNewton {
     /// From a starting point (n).
     ///
-    /// Fails: as [`Lp::check`], `Shape` unless the point has an entry per variable, `Config` for settings out of range.
-    pub fn init(&self, lp: &Lp, start: &[f64]) -> Result<SmoothState> {
-        lp.check()?;
-        ensure_shape("starting point", lp.n(), start.len())?;
+    /// Fails: as [`init`](Solver::init), `Shape` unless the point has an entry per variable, `Data` unless all are finite.
+    pub fn init_at(&self, lp: &Lp, start: &[f64]) -> Result<PenaltyState> {
+        let mut state = PenaltyState::new(lp, start)?;
         positive("epsilon", self.epsilon)?;
         positive("sharpness", self.sharpness)?;
         positive("delta", self.delta)?;
         positive("tolerance", self.tolerance)?;
-        if start.iter().any(|v| !v.is_finite()) {
-            return Err(Error::data("starting point", "an entry is not finite; start from zeros"));
-        }
-        let (lp, y) = (Arc::new(lp.clone()), start.to_vec());
-        let (penalty, gradient, t, promised) = (0.0, 0.0, 0.0, 0.0);
-        let mut state = SmoothState { lp, y, penalty, gradient, steps: 0, t, promised, converged: false };
-        self.look(&mut state);
+        self.evaluate(&mut state);
         Ok(state)
     }
 
-    /// One step; the same state again if there is nothing left to do.
-    ///
-    /// Fails: `Solve` if the Hessian cannot be factored.
-    /// Book: `lp/concordance.md#eq-lp-qsc-step`, `#eq-lp-qsc-gain`, `#eq-lp-qsc-local`.
-    pub fn step(&self, state: &SmoothState) -> Result<SmoothState> {
-        let mut next = state.clone();
-        if !self.done(&next) {
-            self.advance(&mut next)?;
-        }
-        Ok(next)
-    }
-
-    /// Whether it converged or took all its steps.
-    pub fn done(&self, state: &SmoothState) -> bool {
-        state.converged || state.steps >= self.max_steps
-    }
-
-    /// The point with its multipliers p'(A y − b) / ε.
-    ///
-    /// Book: `lp/concordance.md#eq-lp-soft-dual`.
-    pub fn finish(&self, state: &SmoothState) -> PenaltyPoint {
-        let (r, r_eq) = residuals(&state.lp, &state.y);
-        PenaltyPoint {
-            v: r.iter().map(|r| softened_slope(*r, self.sharpness) / self.epsilon).collect(),
-            v_eq: r_eq.iter().map(|r| r / self.epsilon).collect(),
-            y: state.y.clone(),
-            epsilon: self.epsilon,
-            value: state.penalty / self.epsilon,
-            gradient: state.gradient,
-            steps: state.steps,
-            converged: state.converged,
-            kept: None,
-        }
-    }
-
-    /// All steps from a starting point.
-    ///
-    /// Fails: as [`init`](SmoothNewton::init) and [`step`](SmoothNewton::step).
-    /// Book: `lp/concordance.md#eq-lp-qsc-bound`, `#eq-lp-qsc-counts`.
-    pub fn minimise(&self, lp: &Lp, start: &[f64]) -> Result<PenaltyPoint> {
-        let mut state = self.init(lp, start)?;
-        while !self.done(&state) {
-            self.advance(&mut state)?;
-        }
-        Ok(self.finish(&state))
-    }
-
-    fn advance(&self, state: &mut SmoothState) -> Result<()> {
-        let lp = state.lp.clone();
-        let (r, _) = residuals(&lp, &state.y);
-        let slope = self.slope(&lp, &state.y);
-        let weights: Vec<f64> = r.iter().map(|r| softened(*r, self.sharpness)).collect();
-        let d = Normal::factor(&lp, &weights, Shift::Always(self.delta))?.solve(&slope)?;
-        let x = self.sharpness * largest(&lp.A.times(&d));
-        let decrement = product(&d, &slope);
-        (state.t, state.promised) = match x {
-            // The limits for a direction that no row sees.
-            x if x < 1e-6 => (1.0 - 0.5 * x, 0.5 * decrement * (1.0 - x / 3.0)),
-            x => (x.ln_1p() / x, decrement / (x * x) * ((1.0 + x) * x.ln_1p() - x)),
-        };
-        state.y.iter_mut().zip(&d).for_each(|(y, d)| *y -= state.t * d);
-        state.steps += 1;
-        self.look(state);
-        Ok(())
-    }
-
-    fn slope(&self, lp: &Lp, y: &[f64]) -> Vec<f64> {
-        let (r, v_eq) = residuals(lp, y);
-        let v = r.iter().map(|r| softened_slope(*r, self.sharpness)).collect();
-        let mut slope = Multipliers { v, v_eq }.pull(lp);
-        let terms = slope.iter_mut().zip(&lp.c).zip(y);
-        terms.for_each(|((g, c), y)| *g += self.epsilon * c + self.delta * y);
-        slope
-    }
-
-    fn look(&self, state: &mut SmoothState) {
+    fn evaluate(&self, state: &mut PenaltyState) {
         let (lp, y) = (&state.lp, &state.y);
         let (r, r_eq) = residuals(lp, y);
+        let v = r.iter().map(|r| softened_slope(*r, self.sharpness)).collect();
+        let mut gradient = Multipliers { v, v_eq: r_eq.clone() }.pull(lp);
+        let terms = gradient.iter_mut().zip(&lp.c).zip(y);
+        terms.for_each(|((g, c), y)| *g += self.epsilon * c + self.delta * y);
         let soft: f64 = r.iter().map(|r| softened_value(*r, self.sharpness)).sum();
         let quadratic = 0.5 * (product(&r_eq, &r_eq) + self.delta * product(y, y));
-        state.penalty = soft + quadratic + self.epsilon * product(&lp.c, y);
-        state.gradient = length(&self.slope(lp, y));
-        state.converged = state.gradient <= self.tolerance * self.epsilon * length(&lp.c);
+        let penalty = soft + quadratic + self.epsilon * product(&lp.c, y);
+        let iterate = Iterate { size: length(&gradient), r, r_eq, gradient, floor: 0.0, penalty };
+        state.record(iterate, self.tolerance * self.epsilon);
     }
-}
-
-impl SmoothState {
-    /// Shows where it is.
-    pub fn evcxr_display(&self) {
-        let (steps, penalty, gradient, t) = (self.steps, self.penalty, self.gradient, self.t);
-        let text = format!("step {steps}: y {:?}, g {penalty:.6e}, |∇g| {gradient:.1e}, t {t:.3}", self.y);
-        evcxr_runtime::mime_type("text/plain").text(text);
-    }
-}
-
-fn residuals(lp: &Lp, y: &[f64]) -> (Vec<f64>, Vec<f64>) {
-    (difference(lp.A.times(y), &lp.b), difference(lp.A_eq.times(y), &lp.b_eq))
 }
 
 /// p''(r) = σ(κr), which takes the place of the step.

@@ -137,6 +137,16 @@ impl Structured {
         Structured::new(n, shared.clone(), rows).ok()
     }
 
+    /// With rows I and −I below it.
+    pub(super) fn with_box(&self) -> Structured {
+        let mut boxed = self.clone();
+        for (sign, j) in [1.0, -1.0].into_iter().flat_map(|sign| (0..self.n).map(move |j| (sign, j))) {
+            boxed.own.push(if self.shared.contains(&j) { (0, 0.0) } else { (j, sign) });
+            boxed.on_shared.extend(self.shared.iter().map(|k| if *k == j { sign } else { 0.0 }));
+        }
+        boxed
+    }
+
     /// Number of rows.
     pub fn rows(&self) -> usize {
         self.own.len()

@@ -1,10 +1,10 @@
 //! Calibration: do things that are called 80 % likely happen eight times in ten?
 
-use super::{finite, show_pairs, zeros_and_ones};
+use super::finite;
 use crate::error::{Error, Result, ensure_shape};
 use crate::figure::Curve;
-use crate::numbers::Numbers;
-use crate::table::Cell;
+use crate::numbers::{AsF64, zeros_and_ones};
+use crate::table::{Cell, Table};
 
 /// How probabilities are put into bins.
 ///
@@ -68,9 +68,9 @@ pub struct Calibration {
 impl Calibration {
     /// Probabilities of the positive class against labels 0 or 1.
     ///
-    /// Shapes: `p` (n), `y` (n). Cost: O(n log n). Fails: `Shape` if the lengths differ or are zero, `Config` if a
-    /// probability lies outside [0, 1], a label is not 0 or 1, or the number of bins is not in 1 to 1000.
-    pub fn new(p: impl Numbers, y: impl Numbers, bins: Bins) -> Result<Calibration> {
+    /// Shapes: `p` (n), `y` (n). Cost: O(n log n). Fails: `Shape` if the lengths differ or are zero, `Data` if a
+    /// label is not 0 or 1, `Config` if a probability lies outside [0, 1] or the number of bins is not in 1 to 1000.
+    pub fn new(p: impl AsF64, y: impl AsF64, bins: Bins) -> Result<Calibration> {
         let p = finite("probabilities", &p)?;
         if let Some(at) = p.iter().position(|p| !(0.0..=1.0).contains(p)) {
             let got = format!("{} at index {at}", p[at]);
@@ -155,7 +155,7 @@ impl Calibration {
             ("Brier score", Cell::from(self.brier())),
             ("log loss", log_loss),
         ];
-        show_pairs("calibration", rows);
+        Table::pairs("calibration", "value", rows).evcxr_display();
     }
 }
 

@@ -2,11 +2,11 @@
 
 use super::interval::{mean_and_error, mean_interval, placement_variance, two_sided};
 use super::scores::doubled_wins_of;
-use super::{Estimate, Scores, finite, show_pairs, zeros_and_ones};
+use super::{Estimate, Scores, finite};
 use crate::distribution::{chi_square_tail, fair_coin_two_sided, student_two_sided};
 use crate::error::{Error, Result, ensure_shape};
-use crate::numbers::Numbers;
-use crate::table::Cell;
+use crate::numbers::{AsF64, zeros_and_ones};
+use crate::table::{Cell, Table};
 
 /// Two numbers measured on the same data or seeds, and what their difference is worth.
 ///
@@ -38,7 +38,7 @@ impl Comparison {
             ("difference", Cell::from(self.difference)),
             ("p-value", Cell::from(self.p_value)),
         ];
-        show_pairs("comparison", rows);
+        Table::pairs("comparison", "value", rows).evcxr_display();
     }
 }
 
@@ -60,7 +60,7 @@ impl Comparison {
 /// assert!((found.p_value - 2.0 * distribution::student_cdf(-t, 2.0)?).abs() < 1e-12);
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub fn paired(ours: impl Numbers, theirs: impl Numbers, level: f64) -> Result<Comparison> {
+pub fn paired(ours: impl AsF64, theirs: impl AsF64, level: f64) -> Result<Comparison> {
     let (ours, theirs) = (finite("our numbers", &ours)?, finite("their numbers", &theirs)?);
     ensure_shape("their numbers (one per seed, as ours)", ours.len(), theirs.len())?;
     let differences: Vec<f64> = ours.iter().zip(theirs.iter()).map(|(a, b)| a - b).collect();
@@ -90,7 +90,7 @@ pub fn paired(ours: impl Numbers, theirs: impl Numbers, level: f64) -> Result<Co
 /// assert!(found.difference.low < 0.0 && found.p_value > 0.05); // six samples tell little
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub fn delong(a: impl Numbers, b: impl Numbers, y: impl Numbers, level: f64) -> Result<Comparison> {
+pub fn delong(a: impl AsF64, b: impl AsF64, y: impl AsF64, level: f64) -> Result<Comparison> {
     let z = two_sided(level)?;
     let (a, b) = (finite("first scores", &a)?, finite("second scores", &b)?);
     let y = zeros_and_ones("labels", &y)?;
@@ -173,14 +173,14 @@ impl McNemar {
             ("only the second right", Cell::from(self.only_second)),
             ("p-value", Cell::from(self.p_value)),
         ];
-        show_pairs("McNemar", rows);
+        Table::pairs("McNemar", "value", rows).evcxr_display();
     }
 }
 
 /// McNemar's test of two classifiers on the same samples.
 ///
 /// Shapes: both (n); 1 where the classifier was right, 0 where it was wrong. Fails: `Shape` if the lengths differ or
-/// are zero, `Config` if an entry is not 0 or 1. Checked by `tests/metrics/compare.rs`.
+/// are zero, `Data` if an entry is not 0 or 1. Checked by `tests/metrics/compare.rs`.
 /// Book: `measures/decisions.md#eq-measures-mcnemar`, `adversary/noise.md#eq-adv-noise-mcnemar`.
 ///
 /// ```
@@ -191,9 +191,12 @@ impl McNemar {
 /// assert!((found.p_value - 0.25).abs() < 1e-14); // all heads or all tails
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub fn mcnemar(correct_a: impl Numbers, correct_b: impl Numbers) -> Result<McNemar> {
+pub fn mcnemar(correct_a: impl AsF64, correct_b: impl AsF64) -> Result<McNemar> {
     let a = zeros_and_ones("first classifier's successes", &correct_a)?;
     let b = zeros_and_ones("second classifier's successes", &correct_b)?;
+    if a.is_empty() {
+        return Err(Error::shape("first classifier's successes", "at least one", 0));
+    }
     ensure_shape("second classifier's successes (one per sample)", a.len(), b.len())?;
     let only_first = a.iter().zip(b.iter()).filter(|(a, b)| a > b).count();
     let only_second = a.iter().zip(b.iter()).filter(|(a, b)| a < b).count();

@@ -1,10 +1,10 @@
 //! Counts of true and predicted classes, and the rates that follow from them.
 
-use super::{class_count, classes, f_of_counts, recall_weight, zeros_and_ones};
+use super::{class_count, classes, f_of_counts, recall_weight};
 use crate::error::{Error, Result, ensure_shape};
 use crate::ndarray::Array2;
-use crate::numbers::Numbers;
-use crate::table::{Cell, Table};
+use crate::numbers::{AsF64, zeros_and_ones};
+use crate::table::Table;
 
 /// How often each class was predicted for each true class.
 ///
@@ -32,7 +32,7 @@ impl Confusion {
     ///
     /// Shapes: `predicted` (n), `y` (n). Fails: `Shape` if the lengths differ or are zero, `Config` if an entry is not
     /// a class or `k` is below 2.
-    pub fn new(predicted: impl Numbers, y: impl Numbers, k: usize) -> Result<Confusion> {
+    pub fn new(predicted: impl AsF64, y: impl AsF64, k: usize) -> Result<Confusion> {
         let predicted = classes("predicted classes", &predicted, class_count(k)?)?;
         let y = classes("labels", &y, k)?;
         ensure_shape("labels (one per prediction)", predicted.len(), y.len())?;
@@ -228,8 +228,7 @@ impl Confusion {
             std::iter::once("true class".into()).chain((0..self.k()).map(|c| format!("predicted {c}")));
         let mut table = Table::new(&columns.collect::<Vec<String>>());
         for (class, row) in self.counts.rows().into_iter().enumerate() {
-            let cells = row.iter().map(|count| Cell::from(*count));
-            table = table.row(std::iter::once(Cell::from(class)).chain(cells).collect())?;
+            table = table.row([&[class], &row.to_vec()[..]].concat())?;
         }
         Ok(table)
     }
@@ -268,8 +267,8 @@ fn undefined(what: impl ToString, why: impl ToString) -> Error {
 
 /// Correlation of two binary lists.
 ///
-/// Shapes: both (n), entries 0 or 1. Fails: `Shape` if the lengths differ, `Config` if an entry is not 0 or 1 or one
-/// list never changes. Checked by `tests/metrics/confusion.rs`.
+/// Shapes: both (n), entries 0 or 1. Fails: `Shape` if the lengths differ, `Data` if an entry is not 0 or 1, `Config` if
+/// one list never changes. Checked by `tests/metrics/confusion.rs`.
 ///
 /// ```
 /// use lastlayer::prelude::*;
@@ -277,7 +276,7 @@ fn undefined(what: impl ToString, why: impl ToString) -> Error {
 /// assert_eq!(metrics::phi([1, 1, 0, 0], [0, 0, 1, 1])?, -1.0);
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub fn phi(a: impl Numbers, b: impl Numbers) -> Result<f64> {
+pub fn phi(a: impl AsF64, b: impl AsF64) -> Result<f64> {
     zeros_and_ones("first list", &a)?;
     zeros_and_ones("second list", &b)?;
     Confusion::new(a, b, 2)?.phi()

@@ -1,10 +1,10 @@
 //! Two changes at once: what each is worth alone, what both are worth, and whether they add up.
 
 use super::compare::paired;
-use super::{Estimate, finite, show_pairs};
+use super::{Estimate, finite};
 use crate::error::{Result, ensure_shape};
-use crate::numbers::Numbers;
-use crate::table::Cell;
+use crate::numbers::AsF64;
+use crate::table::{Cell, Table};
 
 /// A measure under neither, one, the other and both of two changes, over the same seeds.
 ///
@@ -50,10 +50,10 @@ pub struct Factorial {
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
 pub fn factorial(
-    neither: impl Numbers,
-    first: impl Numbers,
-    second: impl Numbers,
-    both: impl Numbers,
+    neither: impl AsF64,
+    first: impl AsF64,
+    second: impl AsF64,
+    both: impl AsF64,
     level: f64,
 ) -> Result<Factorial> {
     let (n, f) = (finite("numbers without a change", &neither)?, finite("numbers of the first", &first)?);
@@ -82,6 +82,6 @@ impl Factorial {
             ("both add", Cell::from(self.both)),
             ("beyond their sum", Cell::from(self.interaction)),
         ];
-        show_pairs("two changes", rows);
+        Table::pairs("two changes", "value", rows).evcxr_display();
     }
 }

@@ -6,7 +6,7 @@ use super::scores::doubled_wins_of;
 use super::{Scores, confidence, finite};
 use crate::distribution::{beta_quantile, normal_quantile, student_quantile};
 use crate::error::{Error, Result};
-use crate::numbers::Numbers;
+use crate::numbers::AsF64;
 use crate::seed::Seed;
 use crate::table::Cell;
 
@@ -144,7 +144,7 @@ pub(super) fn two_sided(level: f64) -> Result<f64> {
 /// assert!(found.value == 2.0 && (found.high - 2.0 - half).abs() < 1e-12);
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub fn mean_interval(values: impl Numbers, level: f64) -> Result<Estimate> {
+pub fn mean_interval(values: impl AsF64, level: f64) -> Result<Estimate> {
     let values = finite("values", &values)?;
     let tail = 0.5 * (1.0 - confidence(level)?);
     let (mean, error) = mean_and_error(&values)?;

@@ -9,7 +9,7 @@
 //! Comparison   two methods on the same data         DeLong, paired t; McNemar
 //! ```
 //! One decision rule everywhere: positive if and only if `s > t`, strictly. Input may be a candle tensor, an ndarray
-//! array, a vector or a slice (see [`Numbers`]). It is checked once, when a type is made; what is undefined (0/0) is
+//! array, a vector or a slice (see [`AsF64`]). It is checked once, when a type is made; what is undefined (0/0) is
 //! an error that says so, never NaN.
 //!
 //! ```
@@ -47,11 +47,10 @@ pub use scores::Scores;
 use std::borrow::Cow;
 
 use crate::error::{Error, Result};
-use crate::numbers::Numbers;
-use crate::table::{Cell, Table};
+use crate::numbers::AsF64;
 
-/// Numbers of which every one is finite; at least one.
-fn finite<'a>(what: &str, values: &'a impl Numbers) -> Result<Cow<'a, [f64]>> {
+/// Numbers of which every one is finite; at least one. Host: all of them.
+fn finite<'a>(what: &str, values: &'a impl AsF64) -> Result<Cow<'a, [f64]>> {
     let values = values.numbers()?;
     if values.is_empty() {
         return Err(Error::shape(what, "at least one number", "none"));
@@ -69,23 +68,8 @@ fn finite<'a>(what: &str, values: &'a impl Numbers) -> Result<Cow<'a, [f64]>> {
     Ok(values)
 }
 
-/// Numbers of which every one is 0 or 1; at least one.
-fn zeros_and_ones<'a>(what: &str, values: &'a impl Numbers) -> Result<Cow<'a, [f64]>> {
-    let values = values.numbers()?;
-    if values.is_empty() {
-        return Err(Error::shape(what, "at least one 0 or 1", "none"));
-    }
-    let good = |v: &f64| (*v == 0.0) | (*v == 1.0);
-    if !values.iter().fold(true, |all, v| all & good(v)) {
-        let at = values.iter().position(|v| !good(v)).unwrap_or(0);
-        let got = format!("{} at index {at}", values[at]);
-        return Err(Error::config(what, got, "0 and 1 only; write -1/+1 or class numbers as 0 and 1 first"));
-    }
-    Ok(values)
-}
-
-/// Classes, each a whole number below `k`; at least one.
-fn classes(what: &str, values: &impl Numbers, k: usize) -> Result<Vec<usize>> {
+/// Classes, each a whole number below `k`; at least one. Host: all of them.
+fn classes(what: &str, values: &impl AsF64, k: usize) -> Result<Vec<usize>> {
     let values = values.numbers()?;
     if values.is_empty() {
         return Err(Error::shape(what, "at least one class", "none"));
@@ -134,10 +118,4 @@ fn recall_weight(beta: f64) -> Result<f64> {
 fn f_of_counts(beta: f64, tp: f64, missed: f64, false_alarms: f64) -> f64 {
     let hits = (1.0 + beta * beta) * tp;
     hits / (hits + beta * beta * missed + false_alarms)
-}
-
-/// Shows names and values as a table.
-fn show_pairs(what: &str, rows: Vec<(&str, Cell)>) {
-    let rows = rows.into_iter().map(|(name, cell)| (name.to_string(), cell)).collect();
-    Table::pairs(what, "value", rows).evcxr_display();
 }

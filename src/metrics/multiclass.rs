@@ -1,10 +1,10 @@
 //! Scores for several classes at once, ranked by pairs of classes or by one class against all.
 
-use super::{Confusion, Scores, class_count, classes, finite, show_pairs};
+use super::{Confusion, Scores, class_count, classes, finite};
 use crate::error::{Error, Result, ensure_shape};
 use crate::ndarray::{Array1, Array2, ArrayView1};
-use crate::numbers::Numbers;
-use crate::table::Cell;
+use crate::numbers::AsF64;
+use crate::table::{Cell, Table};
 
 /// One score per sample and class, with the true classes.
 ///
@@ -31,7 +31,7 @@ impl ClassScores {
     ///
     /// Shapes: `s` (n, k), `y` (n). Fails: `Shape` if `s` is not a matrix with a row per label, `Config` if a score is
     /// not finite, a label is not a class or there are fewer than two.
-    pub fn new(s: impl Numbers, y: impl Numbers) -> Result<ClassScores> {
+    pub fn new(s: impl AsF64, y: impl AsF64) -> Result<ClassScores> {
         let [n, k] = s.sizes()[..] else {
             return Err(Error::shape("class scores", "[n, k], a row per sample", format!("{:?}", s.sizes())));
         };
@@ -163,7 +163,7 @@ impl ClassScores {
             ("AUC one against all", or_text(self.auc_ova())),
             ("AUC_mu", or_text(self.auc_mu())),
         ];
-        show_pairs("class scores", rows);
+        Table::pairs("class scores", "value", rows).evcxr_display();
     }
 }
 

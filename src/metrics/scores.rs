@@ -2,11 +2,12 @@
 
 use rayon::prelude::*;
 
-use super::{Confusion, finite, show_pairs, zeros_and_ones};
+use super::{Confusion, finite};
 use crate::error::{Error, Result, ensure_shape};
 use crate::ndarray::Array1;
-use crate::numbers::Numbers;
-use crate::table::Cell;
+use crate::numbers::{AsF64, zeros_and_ones};
+use crate::order::ascending;
+use crate::table::{Cell, Table};
 
 /// Slices longer than this are worth a second thread.
 const WORTH_SPLITTING: usize = 1 << 16;
@@ -46,8 +47,8 @@ impl Scores {
     /// Scores and their labels, 0 or 1.
     ///
     /// Shapes: `s` (n), `y` (n), or any two of n entries. Cost: O(n log n). Fails: `Shape` if the lengths differ or
-    /// are zero, `Config` if a score is not finite, a label is not 0 or 1, or a class is missing.
-    pub fn new(s: impl Numbers, y: impl Numbers) -> Result<Scores> {
+    /// are zero, `Data` if a label is not 0 or 1, `Config` if a score is not finite or a class is missing.
+    pub fn new(s: impl AsF64, y: impl AsF64) -> Result<Scores> {
         let s = finite("scores", &s)?;
         let y = zeros_and_ones("labels", &y)?;
         ensure_shape("labels (one per score)", s.len(), y.len())?;
@@ -166,7 +167,7 @@ impl Scores {
             ("negatives", Cell::from(self.n_negative())),
             ("AUC", Cell::from(self.auc())),
         ];
-        show_pairs("scores", rows);
+        Table::pairs("scores", "value", rows).evcxr_display();
     }
 }
 
@@ -203,31 +204,4 @@ fn doubled_wins(winners: &[f64], losers: &[f64]) -> u64 {
         wins += (below + not_above) as u64;
     }
     wins
-}
-
-/// Sorts finite numbers on all cores.
-///
-/// As integers whose order is that of the numbers, which sort twice as fast; both collects work in place.
-fn ascending(values: Vec<f64>) -> Vec<f64> {
-    // Negative zero equals zero but not in bits; adding zero makes equal numbers identical.
-    let mut keys: Vec<i64> = values.into_iter().map(|v| flip_negative((v + 0.0).to_bits() as i64)).collect();
-    sort_keys(&mut keys);
-    keys.into_iter().map(|key| f64::from_bits(flip_negative(key) as u64)).collect()
-}
-
-/// Turns the bits of an f64 into an integer of the same order, and back: among negative numbers the order of bits is
-/// reversed, so all but the sign are inverted.
-fn flip_negative(bits: i64) -> i64 {
-    bits ^ (((bits >> 63) as u64) >> 1) as i64
-}
-
-/// Quicksort around exact medians, so that both halves give every core as much to do.
-fn sort_keys(keys: &mut [i64]) {
-    if keys.len() < WORTH_SPLITTING {
-        return keys.sort_unstable();
-    }
-    let middle = keys.len() / 2;
-    keys.select_nth_unstable(middle);
-    let (low, high) = keys.split_at_mut(middle);
-    rayon::join(|| sort_keys(low), || sort_keys(high));
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use candle_core::{Device, Tensor};
+use candle_core::{Device, Tensor, Var};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::net::{Net, Plan};
-use super::split::SplitNet;
+use super::net::{Net, Plan, given};
+use super::split::{Split, SplitNet, all, distinct};
 use crate::error::{Error, Result};
 use crate::tensor_file::TensorFile;
 
@@ -23,7 +24,7 @@ impl SplitNet {
     ///
     /// Fails: `Io` if it cannot be written; an older file of that name is then still whole.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        self.to_file()?.write(path)
+        to_file(self)?.write(path)
     }
 
     /// Reads a network that [`save`](SplitNet::save) wrote; nothing else need be known of it.
@@ -34,19 +35,6 @@ impl SplitNet {
         network(path, &TensorFile::read(path, device)?)
     }
 
-    pub(super) fn to_file(&self) -> Result<TensorFile> {
-        let notes = Notes { phi: self.phi.plan().clone(), head: self.head.plan().clone() };
-        let notes =
-            serde_json::to_value(notes).map_err(|e| Error::data("network", format!("has no JSON: {e}")))?;
-        let side = |prefix: &'static str, net: &Net| {
-            let vars = net.parameters().iter().chain(net.statistics());
-            vars.map(move |(name, var)| (format!("{prefix}{name}"), var.as_tensor().clone()))
-                .collect::<Vec<_>>()
-        };
-        let tensors = side("phi.", &self.phi).into_iter().chain(side("head.", &self.head)).collect();
-        Ok(TensorFile { tensors, notes })
-    }
-
     /// Takes the weights of a torchvision network of the same plan, from a safetensors file with torchvision's names.
     ///
     /// The head is taken too if it has as many outputs; otherwise it stays as it was drawn. Returns whether it was taken.
@@ -55,7 +43,7 @@ impl SplitNet {
     /// Fails: `Io` or `Data` if the file is missing, damaged or of another network; nothing is then changed.
     pub fn load_torchvision(&self, path: impl AsRef<Path>) -> Result<bool> {
         let path = path.as_ref();
-        let Some(var) = self.bottom().into_iter().chain(self.last()).next() else { return Ok(false) };
+        let Some(var) = self.first() else { return Ok(false) };
         let file = TensorFile::read(path, var.device())?;
         let head: BTreeMap<String, Tensor> = file.below("fc.");
         let own = self.head.parameters();
@@ -73,6 +61,26 @@ impl SplitNet {
     }
 }
 
+/// Parameters and statistics of a network, and its plan if it has one.
+pub(super) fn to_file(net: &dyn Split) -> Result<TensorFile> {
+    let plan = |net: &SplitNet| Notes { phi: net.phi.plan().clone(), head: net.head.plan().clone() };
+    let notes = net.as_split_net().map_or(Ok(json!({})), |net| serde_json::to_value(plan(net)));
+    let notes = notes.map_err(|e| Error::data("network", format!("has no JSON: {e}")))?;
+    let tensors = distinct(all(net))?.into_iter().map(|(name, var)| (name, var.as_tensor().clone()));
+    Ok(TensorFile { tensors: tensors.collect(), notes })
+}
+
+/// Sets parameters and statistics of a network to those in a file, all or none.
+pub(super) fn fill(net: &dyn Split, path: &Path, file: &TensorFile) -> Result<()> {
+    let of = |(name, var): (String, Var)| -> Result<(Var, Tensor)> {
+        let tensor = given(&file.tensors, &name, var.dims())?.to_dtype(var.dtype())?;
+        Ok((var, tensor))
+    };
+    let found =
+        distinct(all(net))?.into_iter().map(of).collect::<Result<Vec<_>>>().map_err(|e| in_file(path, e))?;
+    Ok(found.into_iter().try_for_each(|(var, tensor)| var.set(&tensor))?)
+}
+
 /// The network in a file.
 pub(super) fn network(path: &Path, file: &TensorFile) -> Result<SplitNet> {
     let notes: Notes = serde_json::from_value(file.notes.clone()).map_err(|e| {
@@ -83,7 +91,7 @@ pub(super) fn network(path: &Path, file: &TensorFile) -> Result<SplitNet> {
     Ok(SplitNet { phi: side(notes.phi, "phi.")?, head: side(notes.head, "head.")? })
 }
 
-/// The same error, with the file it is about.
+/// An error, with the file it is about.
 fn in_file(path: &Path, error: Error) -> Error {
     match error {
         Error::Data { why, .. } => Error::data(path, why),

@@ -1,6 +1,6 @@
 //! Layers: what each does to a batch, and which parameters it has.
 
-use candle_core::{D, Tensor};
+use candle_core::{D, Device, Tensor};
 use serde::{Deserialize, Serialize};
 
 use super::net::{Builder, Pass, Weights};
@@ -185,6 +185,7 @@ fn join(path: &str, name: &str) -> String {
 }
 
 impl Layer {
+    /// Host: dropout and noise are drawn there, and move as one byte and as one number for each they meet.
     fn forward(&self, path: &str, x: &Tensor, weights: &Weights) -> Result<Tensor> {
         let parameter = |name: &str| weights.parameter(&join(path, name));
         match self {
@@ -223,9 +224,10 @@ impl Layer {
             Layer::Dropout { rate } => match weights.pass {
                 Pass::Eval => Ok(x.clone()),
                 Pass::Train(seed) => {
-                    let u = seed.named(path).uniform_tensor(x.shape(), (0.0, 1.0), x.dtype(), x.device())?;
-                    let kept = (u.ge(*rate)?.to_dtype(x.dtype())? * (1.0 / (1.0 - rate)))?;
-                    Ok(x.mul(&kept)?)
+                    let u =
+                        seed.named(path).uniform_tensor(x.shape(), (0.0, 1.0), x.dtype(), &Device::Cpu)?;
+                    let kept = u.ge(*rate)?.to_device(x.device())?.to_dtype(x.dtype())?;
+                    Ok(x.mul(&(kept * (1.0 / (1.0 - rate)))?)?)
                 }
             },
             Layer::Noise { sd } => match weights.pass {

@@ -3,8 +3,9 @@
 //! ```text
 //! x ──▶ phi ──▶ z ──▶ head ──▶ s          bottom = parameters of phi, last = parameters of head
 //! ```
-//! [`SplitNet`] is what all methods act on. [`Net`] is one side of it, [`Layer`] a step of a net, and the functions of
-//! [`zoo`] write down the usual ones.
+//! [`Split`] is what all methods act on, and [`Network`] how they hold it. [`SplitNet`] is one by a plan: [`Net`] is a side of
+//! it, [`Layer`] a step of a net, and the functions of [`zoo`] write down the usual ones. [`split`] makes one of any model
+//! of candle's; for a layer of your own, write a [`Split`] around the nets below and above it.
 //!
 //! ```
 //! use lastlayer::prelude::*;
@@ -28,4 +29,5 @@ pub use layer::{Layer, Named};
 pub(crate) use net::nudged;
 pub use net::{Init, Net, Pass, Plan};
 pub use predictor::{Decision, Predictor};
-pub use split::SplitNet;
+pub(crate) use split::distinct;
+pub use split::{Network, Split, SplitNet, split};

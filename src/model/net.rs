@@ -10,6 +10,7 @@ use crate::error::{Error, Result, ensure_shape};
 use crate::numbers::all_finite;
 use crate::seed::Seed;
 use crate::table::{Cell, Table};
+use crate::train::Group;
 
 /// How a network is run: training draws dropout and noise and takes the statistics of the batch, evaluation does not.
 ///
@@ -60,9 +61,9 @@ pub enum Init {
 /// assert_eq!((net.size(), net.output()), (9, &[3][..]));
 /// // A clone shares the parameters, a copy has its own.
 /// let (shared, own) = (net.clone(), net.copy()?);
-/// net.vars()[1].set(&Tensor::new(&[7.0f32, 7.0, 7.0], &Device::Cpu)?)?; // the bias, after the weight
-/// assert_eq!(shared.vars()[1].to_vec1::<f32>()?, [7.0; 3]);
-/// assert_ne!(own.vars()[1].to_vec1::<f32>()?, [7.0; 3]);
+/// net.vars()[1].1.set(&Tensor::new(&[7.0f32, 7.0, 7.0], &Device::Cpu)?)?; // the bias, after the weight
+/// assert_eq!(shared.vars()[1].1.to_vec1::<f32>()?, [7.0; 3]);
+/// assert_ne!(own.vars()[1].1.to_vec1::<f32>()?, [7.0; 3]);
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -129,15 +130,6 @@ impl Net {
     ///
     /// Fails: `Shape` if samples do not have the shape of the plan's input, `Config` if they are of another dtype.
     pub fn forward(&self, x: &Tensor, pass: Pass) -> Result<Tensor> {
-        self.run(x, pass, false)
-    }
-
-    /// The same with constant weights: gradients pass through to the input, and no parameter gets one.
-    pub fn forward_constant(&self, x: &Tensor, pass: Pass) -> Result<Tensor> {
-        self.run(x, pass, true)
-    }
-
-    fn run(&self, x: &Tensor, pass: Pass, constant: bool) -> Result<Tensor> {
         let sample = x.dims().get(1..).unwrap_or_default();
         if sample != self.plan.input {
             let expected =
@@ -151,7 +143,7 @@ impl Net {
             let allowed = format!("{own:?}, as its parameters; convert with x.to_dtype(DType::{own:?})");
             return Err(Error::config("dtype of samples for a network", format!("{:?}", x.dtype()), allowed));
         }
-        layer::forward(&self.plan.layers, "", x, &Weights { net: self, pass, constant })
+        layer::forward(&self.plan.layers, "", x, &Weights { net: self, pass })
     }
 
     /// The plan by which the network was made.
@@ -174,14 +166,29 @@ impl Net {
         &self.statistics
     }
 
-    /// The trained parameters, layers in the order of their names, the weight of a layer before its bias.
-    pub fn vars(&self) -> Vec<Var> {
+    /// The trained parameters with their names, layers in the order of their names, the weight of a layer before its bias.
+    pub fn vars(&self) -> Vec<(String, Var)> {
         let mut named: Vec<(&String, &Var)> = self.parameters.iter().collect();
         named.sort_by_key(|(name, _)| {
             let (layer, own) = name.rsplit_once('.').unwrap_or(("", name));
             (layer, own == "bias")
         });
-        named.into_iter().map(|(_, var)| var.clone()).collect()
+        named.into_iter().map(|(name, var)| (name.clone(), var.clone())).collect()
+    }
+
+    /// Its parameters as a group, in the order of their names.
+    pub(crate) fn group(&self, name: &str) -> Group {
+        let vars = self.parameters.iter().map(|(name, var)| (name.clone(), var.clone()));
+        Group::new(name, vars.collect())
+    }
+
+    /// Fails: `Shape` unless what comes out is a vector; its length otherwise.
+    pub(crate) fn ensure_vector(&self) -> Result<usize> {
+        let expected = "a vector of features; end it with GlobalAveragePool or Flatten";
+        match self.output[..] {
+            [d] => Ok(d),
+            _ => Err(Error::shape("output of a backbone", expected, format!("{:?}", self.output))),
+        }
     }
 
     /// A copy with parameters of its own.
@@ -205,7 +212,7 @@ impl Net {
     }
 
     /// Each parameter and statistic with the tensor it would be set to.
-    pub(super) fn fitting(&self, tensors: &BTreeMap<String, Tensor>) -> Result<Vec<(&Var, Tensor)>> {
+    pub(crate) fn fitting(&self, tensors: &BTreeMap<String, Tensor>) -> Result<Vec<(&Var, Tensor)>> {
         let vars = self.parameters.iter().chain(&self.statistics);
         vars.map(|(name, var)| {
             let tensor = given(tensors, name, var.dims())?;
@@ -233,13 +240,11 @@ impl Net {
 pub(super) struct Weights<'a> {
     net: &'a Net,
     pub pass: Pass,
-    constant: bool,
 }
 
 impl Weights<'_> {
     pub fn parameter(&self, name: &str) -> Result<Tensor> {
-        let var = self.net.parameters.get(name).ok_or_else(|| missing(name))?;
-        Ok(if self.constant { var.detach() } else { var.as_tensor().clone() })
+        Ok(self.net.parameters.get(name).ok_or_else(|| missing(name))?.as_tensor().clone())
     }
 
     pub fn statistic(&self, name: &str) -> Result<&Var> {
@@ -252,7 +257,7 @@ fn missing(name: &str) -> Error {
 }
 
 /// The tensor of this name and shape, all finite.
-fn given(tensors: &BTreeMap<String, Tensor>, name: &str, dims: &[usize]) -> Result<Tensor> {
+pub(super) fn given(tensors: &BTreeMap<String, Tensor>, name: &str, dims: &[usize]) -> Result<Tensor> {
     let Some(tensor) = tensors.get(name) else {
         return Err(Error::data("parameters", format!("there is no {name}; they are of another network")));
     };

@@ -3,6 +3,7 @@
 use candle_core::{Shape, Tensor};
 
 use super::host::{Candle, Kernel, Real, apply1, check, compute1, compute2};
+use super::known::known;
 use super::parallel::{map, zip};
 use crate::error::Result;
 
@@ -33,18 +34,14 @@ pub fn relu(x: &Tensor) -> Result<Tensor> {
 /// [`relu`] for every device, as tensor operations.
 ///
 /// Checked by `tests/ops/activation.rs::relu_has_gradient_zero_at_zero`.
-///
-/// ```
-/// use lastlayer::prelude::*;
-/// let x = Seed::new(1).normal_tensor(100, (0.0, 1.0), DType::F32, &Device::Cpu)?;
-/// let (kernel, composed) = (ops::relu(&x)?, ops::relu_by_tensors(&x)?);
-/// assert_eq!(composed.to_vec1::<f32>()?, kernel.to_vec1::<f32>()?);
-/// # Ok::<(), lastlayer::error::Error>(())
-/// ```
 pub fn relu_by_tensors(x: &Tensor) -> Result<Tensor> {
     check(&[("x of relu", x)])?;
-    // NaN <= 0 is false, so NaN is kept.
-    Ok(x.le(0f64)?.where_cond(&x.zeros_like()?, x)?)
+    let constant = x.detach();
+    let zeros = constant.zeros_like()?;
+    // NaN <= 0 is false, so NaN is kept. candle's own backward pass would make a gradient of the zeros, too.
+    let cut = constant.le(0f64)?;
+    let value = cut.where_cond(&zeros, &constant)?;
+    known(x, value, move |dy| Ok(cut.where_cond(&zeros, dy)?))
 }
 
 struct Relu;
@@ -100,30 +97,26 @@ pub fn mish(x: &Tensor) -> Result<Tensor> {
 /// [`mish`] for every device, as tensor operations.
 ///
 /// Checked by `tests/ops/activation.rs::mish_does_not_overflow`.
-///
-/// ```
-/// use lastlayer::prelude::*;
-/// let x = Seed::new(1).normal_tensor(100, (0.0, 3.0), DType::F64, &Device::Cpu)?;
-/// let gap = (ops::mish(&x)? - ops::mish_by_tensors(&x)?)?.abs()?.max_all()?;
-/// assert!(gap.to_scalar::<f64>()? < 1e-14);
-/// # Ok::<(), lastlayer::error::Error>(())
-/// ```
 pub fn mish_by_tensors(x: &Tensor) -> Result<Tensor> {
     check(&[("x of mish", x)])?;
-    // Each branch sees a number on its own side of 0, so neither overflows and the unused one adds 0 · finite.
-    // Below −1000 both forms are 0 in f64 as well.
-    let zeros = x.zeros_like()?;
-    let x = x.lt(-1000f64)?.where_cond(&zeros.affine(0.0, -1000.0)?, x)?;
-    let negative = x.le(0f64)?;
-    let positive_part = negative.where_cond(&zeros, &x)?;
-    let e = positive_part.neg()?.exp()?; // e^−x
-    let p = e.affine(2.0, 1.0)?;
-    let right = positive_part.mul(&p.div(&(&p + e.sqr()?.affine(2.0, 0.0)?)?)?)?;
-    let negative_part = negative.where_cond(&x, &zeros)?;
-    let e = negative_part.exp()?; // e^x
-    let p = (e.sqr()? + e.affine(2.0, 0.0)?)?;
-    let left = negative_part.mul(&p.div(&p.affine(1.0, 2.0)?)?)?;
-    Ok(negative.where_cond(&left, &right)?)
+    let constant = x.detach();
+    let limit = |end: f64| -> Candle<Tensor> { constant.zeros_like()?.affine(0.0, end) };
+    let x_clipped = constant.lt(-1000f64)?.where_cond(&limit(-1000.0)?, &constant)?;
+    // e^−|x| is at most 1, so neither form overflows on the side that it is not for.
+    let e = x_clipped.abs()?.neg()?.exp()?;
+    let (double, square) = ((&e * 2.0)?, e.sqr()?);
+    let left = x_clipped.le(0f64)?;
+    let p = left.where_cond(&(&square + &double)?, &(&double + 1.0)?)?;
+    let q = (&p + left.where_cond(&limit(2.0)?, &(&square * 2.0)?)?)?;
+    let omega = p.div(&q)?;
+    known(x, x_clipped.mul(&omega)?, move |outer| {
+        let rest = left.where_cond(&(&e + 1.0)?.sqr()?, &(&square * (&p + &square)?)?)?;
+        let rest = (rest.div(&q.sqr()?)? * 4.0)?;
+        let sigmoid = left.where_cond(&e, &e.ones_like()?)?.div(&(&e + 1.0)?)?;
+        // Far out the slope is 1; without the bound, ∞ · 0 would make it NaN.
+        let bounded = x_clipped.gt(1000f64)?.where_cond(&x_clipped.zeros_like()?, &x_clipped)?;
+        Ok((&omega + (bounded * sigmoid)?.mul(&rest)?)?.mul(outer)?)
+    })
 }
 
 /// x clipped below, where mish is 0; then ω, 1 − ω² and σ(x), without cancellation.

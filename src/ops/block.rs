@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 /// ```text
 /// y = max_pool(relu(batch_norm(conv2d(x, weight, 1, padding); gamma, beta, running)), pool)
 /// ```
-/// The same numbers as the four operations, in a quarter of the passes over memory: the results between them never
+/// The numbers are those of the four operations, in a quarter of the passes over memory: the results between them never
 /// become tensors, and the gradient of the normalised images is made one image at a time, in the cache, just before the
 /// convolution uses it. Shapes: `x` (n, c, h, w), `weight` (o, c, kh, kw), `gamma`, `beta`, `running` (o), `pool` the
 /// size and stride of the windows, 1 for none → (n, o, h'/pool, w'/pool). Cost: that of [`conv2d`] plus two passes over

@@ -4,6 +4,7 @@ use candle_core::{Shape, Tensor};
 use rayon::prelude::*;
 
 use super::host::{Candle, Kernel, Real, apply2, check, compute2, images, with_scratch};
+use super::known::known_of_two;
 use super::parallel::{Mat, product};
 use crate::error::{Error, Result};
 
@@ -45,29 +46,23 @@ pub fn conv2d(x: &Tensor, weight: &Tensor, stride: usize, padding: usize) -> Res
     conv2d_by_tensors(x, weight, stride, padding)
 }
 
-/// [`conv2d`] for every device: candle's own, on images cut to the pixels that some window reads.
+/// [`conv2d`] for every device: candle's own convolutions.
 ///
-/// Where a stride leaves different rests in height and width, candle's gradient fails; what is cut off has none.
+/// The gradients are asked for one by one: candle's own computes both, also that of data. Pixels that no window reads, where
+/// a stride leaves a rest, have the gradient zero.
 /// Checked by `tests/ops/conv.rs::conv2d_and_its_gradients_are_candles`.
-///
-/// ```
-/// use lastlayer::prelude::*;
-/// let x = Tensor::ones((1, 1, 2, 2), DType::F32, &Device::Cpu)?;
-/// let weight = Tensor::ones((1, 1, 3, 3), DType::F32, &Device::Cpu)?;
-/// let y = ops::conv2d_by_tensors(&x, &weight, 1, 1)?; // zeros all round
-/// assert_eq!(y.flatten_all()?.to_vec1::<f32>()?, [4.0; 4]);
-/// # Ok::<(), lastlayer::error::Error>(())
-/// ```
 pub fn conv2d_by_tensors(x: &Tensor, weight: &Tensor, stride: usize, padding: usize) -> Result<Tensor> {
     check(&[("x of conv2d", x), ("weight of conv2d", weight)])?;
     let g = Geometry::new(x, weight, stride, padding)?;
-    let used = ((g.oh - 1) * stride + g.kh, (g.ow - 1) * stride + g.kw);
-    if used == g.padded_size() {
-        return Ok(x.conv2d(weight, padding, stride, 1, 1)?);
-    }
-    let padded = x.pad_with_zeros(2, padding, padding)?.pad_with_zeros(3, padding, padding)?;
-    let cut = padded.narrow(2, 0, used.0)?.narrow(3, 0, used.1)?.contiguous()?;
-    Ok(cut.conv2d(weight, 0, stride, 1, 1)?)
+    let (x_alone, w_alone) = (x.detach().contiguous()?, weight.detach().contiguous()?);
+    let value = x_alone.conv2d(&w_alone, padding, stride, 1, 1)?;
+    let asked = [x.track_op(), weight.track_op()];
+    known_of_two(x, weight, value, move |dy| {
+        let dy = dy.contiguous()?;
+        let dx = asked[0].then(|| g.grad_x_by_tensors(&w_alone, &dy)).transpose()?;
+        let dw = asked[1].then(|| g.grad_weight_by_tensors(&x_alone, &dy)).transpose()?;
+        Ok([dx, dw])
+    })
 }
 
 /// All sizes of one convolution.
@@ -119,6 +114,23 @@ impl Geometry {
             }
         }
         Ok(Geometry { n, c, h, w, o, kh, kw, stride, padding, oh, ow })
+    }
+
+    /// dx: each gradient goes back through the window that it came from. Pixels beyond the last window get none.
+    fn grad_x_by_tensors(&self, weight: &Tensor, dy: &Tensor) -> Result<Tensor> {
+        let whole = dy.conv_transpose2d(weight, 0, 0, self.stride, 1)?;
+        let (hp, wp) = self.padded_size();
+        let (reached_h, reached_w) = (whole.dim(2)?, whole.dim(3)?);
+        let padded = whole.pad_with_zeros(2, 0, hp - reached_h)?.pad_with_zeros(3, 0, wp - reached_w)?;
+        Ok(padded.narrow(2, self.padding, self.h)?.narrow(3, self.padding, self.w)?.contiguous()?)
+    }
+
+    /// dweight: images and gradients change places with their channels, and the stride becomes a dilation.
+    fn grad_weight_by_tensors(&self, x: &Tensor, dy: &Tensor) -> Result<Tensor> {
+        let (x, dy) = (x.transpose(0, 1)?.contiguous()?, dy.transpose(0, 1)?.contiguous()?);
+        let dw = x.conv2d(&dy, self.padding, 1, self.stride, 1)?.transpose(0, 1)?;
+        // A rest that no window reads adds rows that belong to no weight.
+        Ok(dw.narrow(2, 0, self.kh)?.narrow(3, 0, self.kw)?.contiguous()?)
     }
 
     /// Elements of an image, of a result, of the weight.

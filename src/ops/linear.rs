@@ -3,6 +3,7 @@
 use candle_core::{Shape, Tensor};
 
 use super::host::{Candle, Kernel, Real, apply2, apply3, check, compute1, compute2};
+use super::known::known;
 use super::parallel::{Mat, each_row, parallel_product};
 use crate::error::{Error, Result};
 
@@ -43,7 +44,7 @@ pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tens
     }
     let flat = if leading.len() == 1 { x.clone() } else { x.reshape((x.elem_count() / d_in, d_in))? };
     let y = if !x.device().is_cpu() {
-        let y = flat.matmul(&weight.t()?)?;
+        let y = matmul(&flat.contiguous()?, &weight.contiguous()?.t()?)?;
         bias.map_or(Ok(y.clone()), |bias| y.broadcast_add(bias))?
     } else {
         match bias {
@@ -52,6 +53,16 @@ pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tens
         }
     };
     if leading.len() == 1 { Ok(y) } else { Ok(y.reshape([leading, &[d_out]].concat())?) }
+}
+
+/// a b, without the gradient that nobody asks for: candle's own backward pass makes both, also that of data.
+pub(super) fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    let (left, right) = (a.detach(), b.detach());
+    match (a.track_op(), b.track_op()) {
+        (true, false) => known(a, left.matmul(&right)?, move |dy| Ok(dy.matmul(&right.t()?)?)),
+        (false, true) => known(b, left.matmul(&right)?, move |dy| Ok(left.t()?.matmul(dy)?)),
+        _ => Ok(a.matmul(b)?),
+    }
 }
 
 struct Linear;

@@ -14,7 +14,6 @@
 //! | `backward` | [`backward()`]: gradients of parameters without copies | two copies each, and threads that spin |
 //! | `optimiser` | [`adam_step`], [`sgd_step`] | a dozen tensors per parameter; no momentum |
 //!
-//! The functions that end in `_by_tensors` are the same as tensor operations, which run on every device.
 //! All of them take f32 and f64, contiguous or not, pass NaN on, and give the same bits with any number of threads:
 //! work is cut into pieces that depend on the shapes alone, and sums over pieces are taken in order.
 //! Host: the CPU branches read the storage of CPU tensors in place; nothing is copied from another device.
@@ -43,15 +42,27 @@ mod quantise;
 mod running;
 mod stacked;
 
-pub use activation::{mish, mish_by_tensors, relu, relu_by_tensors};
+pub use activation::{mish, relu};
 pub use backward::backward;
 pub use block::conv_block;
-pub use conv::{conv2d, conv2d_by_tensors};
+pub use conv::conv2d;
 pub(crate) use known::known;
 pub use linear::linear;
-pub use norm::{batch_norm, batch_norm_by_tensors, batch_norm_relu};
-pub use optimiser::{AdamStep, SgdStep, adam_step, adam_step_by_tensors, sgd_step, sgd_step_by_tensors};
-pub use pool::{avg_pool2d, avg_pool2d_by_tensors, global_avg_pool, max_pool2d, max_pool2d_by_tensors};
+pub use norm::{batch_norm, batch_norm_relu};
+pub(crate) use optimiser::adam_step_numbered;
+pub use optimiser::{AdamStep, SgdStep, adam_step, sgd_step};
+pub use pool::{avg_pool2d, global_avg_pool, max_pool2d};
 pub use quantise::{Grid, Quantiser, Range, RangeGradient};
 pub use running::Running;
 pub use stacked::{TwoLayer, stacked_linear};
+
+/// What other devices run, as compositions of candle's operations: no part of the interface, but tests compare each with
+/// its kernel where both run.
+#[doc(hidden)]
+pub mod composed {
+    pub use super::activation::{mish_by_tensors, relu_by_tensors};
+    pub use super::conv::conv2d_by_tensors;
+    pub use super::norm::batch_norm_by_tensors;
+    pub use super::optimiser::{adam_step_by_tensors, sgd_step_by_tensors};
+    pub use super::pool::{avg_pool2d_by_tensors, max_pool2d_by_tensors};
+}

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 
 use super::activation::relu_by_tensors;
 use super::host::{Candle, Kernel, Real, apply3, compute2, missing};
+use super::known::known_of_two;
 use super::parallel::{each_row, rows_per_piece};
 use super::running::Running;
 use crate::error::{Error, Result};
@@ -125,17 +126,6 @@ fn sizes(
 /// [`batch_norm`] for every device, as tensor operations.
 ///
 /// Checked by `tests/ops/norm.rs::batch_norm_by_tensors_agrees_with_the_kernel`.
-///
-/// ```
-/// use lastlayer::prelude::*;
-/// let x = Tensor::new(&[[1f64], [3.0]], &Device::Cpu)?;
-/// let (gamma, beta) = (Tensor::new(&[1f64], &Device::Cpu)?, Tensor::new(&[0f64], &Device::Cpu)?);
-/// let running = ops::Running { eps: 0.0, ..ops::Running::new(&gamma)? };
-/// // In use, not in training: mean 0 and variance 1 so far, so nothing changes.
-/// let y = ops::batch_norm_by_tensors(&x, &gamma, &beta, &running, false)?;
-/// assert_eq!(y.to_vec2::<f64>()?, [[1.0], [3.0]]);
-/// # Ok::<(), lastlayer::error::Error>(())
-/// ```
 pub fn batch_norm_by_tensors(
     x: &Tensor,
     gamma: &Tensor,
@@ -144,7 +134,7 @@ pub fn batch_norm_by_tensors(
     train: bool,
 ) -> Result<Tensor> {
     let (_, c, _) = sizes(x, gamma, beta, running, train)?;
-    let all_but_channels: &[usize] = if x.rank() == 4 { &[0, 2, 3] } else { &[0] };
+    let all_but_channels: &'static [usize] = if x.rank() == 4 { &[0, 2, 3] } else { &[0] };
     let per_channel: &[usize] = if x.rank() == 4 { &[1, c, 1, 1] } else { &[1, c] };
     let (mean, var) = if train {
         let mean = x.mean_keepdim(all_but_channels)?;
@@ -159,8 +149,20 @@ pub fn batch_norm_by_tensors(
             running.var.as_detached_tensor().reshape(per_channel)?,
         )
     };
-    let scale = gamma.reshape(per_channel)?.broadcast_div(&(var + running.eps)?.sqrt()?)?;
-    Ok(x.broadcast_sub(&mean)?.broadcast_mul(&scale)?.broadcast_add(&beta.reshape(per_channel)?)?)
+    let (centred, deviation) = (x.broadcast_sub(&mean)?, (var + running.eps)?.sqrt()?);
+    let scaled = |gamma: &Tensor, beta: &Tensor| -> Result<Tensor> {
+        let scale = gamma.reshape(per_channel)?.broadcast_div(&deviation)?;
+        Ok(centred.broadcast_mul(&scale)?.broadcast_add(&beta.reshape(per_channel)?)?)
+    };
+    if x.track_op() {
+        return scaled(gamma, beta);
+    }
+    // candle's own backward pass would make a gradient of the data, too.
+    let value = scaled(&gamma.detach(), &beta.detach())?;
+    known_of_two(gamma, beta, value, move |dy| {
+        let d_gamma = (dy * &centred)?.sum_keepdim(all_but_channels)?.div(&deviation)?;
+        Ok([Some(d_gamma.flatten_all()?), Some(dy.sum_keepdim(all_but_channels)?.flatten_all()?)])
+    })
 }
 
 /// What normalises one channel.

@@ -126,25 +126,45 @@ pub fn adam_step(
 /// [`adam_step`] for every device, as tensor operations.
 ///
 /// Checked by `tests/ops/optimiser.rs::optimisers_by_tensors_agree_with_the_kernels`.
-///
-/// ```
-/// use lastlayer::prelude::*;
-/// let grad = Seed::new(1).normal_tensor(5, (0.0, 1.0), DType::F64, &Device::Cpu)?;
-/// let after = |step: fn(&Var, &Tensor, &Var, &Var, &ops::AdamStep) -> Result<()>| {
-///     let [theta, m, v] = [0; 3].map(|_| Var::zeros(5, DType::F64, &Device::Cpu).expect("zeros"));
-///     step(&theta, &grad, &m, &v, &ops::AdamStep::default())?;
-///     Ok::<_, Error>(theta.to_vec1::<f64>()?)
-/// };
-/// let pairs = after(ops::adam_step)?.into_iter().zip(after(ops::adam_step_by_tensors)?);
-/// assert!(pairs.into_iter().all(|(kernel, composed)| (kernel - composed).abs() < 1e-15));
-/// # Ok::<(), lastlayer::error::Error>(())
-/// ```
 pub fn adam_step_by_tensors(
     var: &Var,
     grad: &Tensor,
     first: &Var,
     second: &Var,
     with: &AdamStep,
+) -> Result<()> {
+    let (size, root) = corrections(with);
+    composed(var, grad, first, second, with, |m| m * size, |v| v * root)
+}
+
+/// [`adam_step`] whose number is a tensor of one f64 on a device, and that of the settings on the CPU.
+pub(crate) fn adam_step_numbered(
+    var: &Var,
+    grad: &Tensor,
+    first: &Var,
+    second: &Var,
+    with: &AdamStep,
+    number: &Tensor,
+) -> Result<()> {
+    if var.device().is_cpu() {
+        return adam_step(var, grad, first, second, with);
+    }
+    // βᵗ = e^{t ln β}
+    let rest = |beta: f64| (number * beta.ln())?.exp()?.affine(-1.0, 1.0);
+    let size = (rest(with.beta1)?.recip()? * with.lr)?.to_dtype(var.dtype())?;
+    let root = rest(with.beta2)?.sqrt()?.recip()?.to_dtype(var.dtype())?;
+    composed(var, grad, first, second, with, |m| m.broadcast_mul(&size), |v| v.broadcast_mul(&root))
+}
+
+/// A step of Adam whose corrections are scalars or tensors: `size` of the first moment, `root` of the second's.
+fn composed(
+    var: &Var,
+    grad: &Tensor,
+    first: &Var,
+    second: &Var,
+    with: &AdamStep,
+    size: impl Fn(&Tensor) -> Candle<Tensor>,
+    root: impl Fn(&Tensor) -> Candle<Tensor>,
 ) -> Result<()> {
     check_adam(var, grad, first, second, with)?;
     let (theta, grad) = (var.as_detached_tensor(), grad.detach());
@@ -159,8 +179,7 @@ pub fn adam_step_by_tensors(
     };
     let m = ((m * with.beta1)? + (&grad * (1.0 - with.beta1))?)?;
     let v = ((v * with.beta2)? + (grad.sqr()? * (1.0 - with.beta2))?)?;
-    let (size, root) = corrections(with);
-    let update = ((&m * size)? / ((v.sqrt()? * root)? + with.eps)?)?;
+    let update = (size(&m)? / (root(&v.sqrt()?)? + with.eps)?)?;
     var.set(&(theta - update)?)?;
     first.set(&m)?;
     Ok(second.set(&v)?)
@@ -243,15 +262,6 @@ pub fn sgd_step(var: &Var, grad: &Tensor, velocity: &Var, with: &SgdStep) -> Res
 /// [`sgd_step`] for every device, as tensor operations.
 ///
 /// Checked by `tests/ops/optimiser.rs::optimisers_by_tensors_agree_with_the_kernels`.
-///
-/// ```
-/// use lastlayer::prelude::*;
-/// let (theta, velocity) = (Var::new(&[1f64], &Device::Cpu)?, Var::new(&[0f64], &Device::Cpu)?);
-/// let with = ops::SgdStep { lr: 0.5, ..Default::default() };
-/// ops::sgd_step_by_tensors(&theta, &Tensor::new(&[3f64], &Device::Cpu)?, &velocity, &with)?;
-/// assert_eq!(theta.to_vec1::<f64>()?, [-0.5]);
-/// # Ok::<(), lastlayer::error::Error>(())
-/// ```
 pub fn sgd_step_by_tensors(var: &Var, grad: &Tensor, velocity: &Var, with: &SgdStep) -> Result<()> {
     check_sgd(var, grad, velocity, with)?;
     let theta = var.as_detached_tensor();

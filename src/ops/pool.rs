@@ -85,14 +85,6 @@ pub fn max_pool2d(x: &Tensor, size: usize, stride: usize) -> Result<Tensor> {
 ///
 /// The numbers of a window are laid side by side; the winner is the first that equals the maximum.
 /// Checked by `tests/ops/pool.rs::pooling_by_tensors_agrees_with_the_kernels`.
-///
-/// ```
-/// use lastlayer::prelude::*;
-/// let x = Tensor::arange(1f32, 10.0, &Device::Cpu)?.reshape((1, 1, 3, 3))?;
-/// let y = ops::max_pool2d_by_tensors(&x, 2, 1)?; // windows may overlap
-/// assert_eq!(y.flatten_all()?.to_vec1::<f32>()?, [5.0, 6.0, 8.0, 9.0]);
-/// # Ok::<(), lastlayer::error::Error>(())
-/// ```
 pub fn max_pool2d_by_tensors(x: &Tensor, size: usize, stride: usize) -> Result<Tensor> {
     check(&[("x of max_pool2d", x)])?;
     let side_by_side = side_by_side("max_pool2d", x, size, stride)?;
@@ -143,15 +135,6 @@ pub fn avg_pool2d(x: &Tensor, size: usize, stride: usize) -> Result<Tensor> {
 /// [`avg_pool2d`] for every device, as tensor operations.
 ///
 /// Checked by `tests/ops/pool.rs::pooling_by_tensors_agrees_with_the_kernels`.
-///
-/// ```
-/// use lastlayer::prelude::*;
-/// let x = Var::from_tensor(&Tensor::ones((1, 1, 1, 3), DType::F32, &Device::Cpu)?)?;
-/// // A window of 1 and a stride of 2 never look at the middle.
-/// let gradients = ops::avg_pool2d_by_tensors(&x, 1, 2)?.sum_all()?.backward()?;
-/// assert_eq!(gradients.get(&x).unwrap().flatten_all()?.to_vec1::<f32>()?, [1.0, 0.0, 1.0]);
-/// # Ok::<(), lastlayer::error::Error>(())
-/// ```
 pub fn avg_pool2d_by_tensors(x: &Tensor, size: usize, stride: usize) -> Result<Tensor> {
     check(&[("x of avg_pool2d", x)])?;
     Ok(side_by_side("avg_pool2d", x, size, stride)?.mean(D::Minus1)?)

@@ -4,6 +4,7 @@ use candle_core::{DType, Tensor, Var};
 use serde::{Deserialize, Serialize};
 
 use super::host::check;
+use super::running::alone;
 use crate::error::{Error, Result};
 use crate::numbers::all_finite;
 
@@ -27,12 +28,12 @@ pub enum Range {
     /// Smallest and largest number of the batch, as the paper prints it. Where zero lies outside, codes saturate; and what
     /// code a number gets depends on the batch, also in evaluation.
     Printed,
-    /// The same, extended so that it contains zero.
+    /// Smallest and largest number of the batch, extended so that zero lies within.
     Batch,
     /// A running mean of the ends of batches, extended so that it contains zero; as it is in evaluation.
     #[default]
     Running,
-    /// The same for every feature by itself.
+    /// A running mean of the ends of batches, of every feature by itself, extended so that it contains zero.
     RunningEach,
 }
 
@@ -141,7 +142,13 @@ impl Grid {
 
     /// Codes of numbers, without a gradient.
     pub fn codes(&self, x: &Tensor) -> Result<Tensor> {
-        Ok(self.position(&x.detach())?.clamp(0.0, self.top)?.round()?)
+        let position = self.position(&x.detach())?;
+        let held = position.clamp(0.0, self.top)?.round()?;
+        if x.device().is_cpu() || x.elem_count() == 0 {
+            return Ok(held);
+        }
+        // There the larger of NaN and a number is the number.
+        Ok(position.ne(&position)?.where_cond(&position, &held)?)
     }
 
     /// The numbers that codes stand for.
@@ -154,6 +161,9 @@ impl Grid {
         // Not candle's clamp, whose gradient at an end is one half. The largest number of a batch lies at the end, and its
         // position there is a quotient that rounding may leave just inside.
         let q = self.position(&x.detach())?;
+        if x.elem_count() == 0 {
+            return Ok(q); // a device compares none
+        }
         let inside = q.gt(0.0)?.mul(&q.lt(self.top * (1.0 - END))?)?.to_dtype(x.dtype())?;
         Ok(inside.broadcast_div(&self.step)?)
     }
@@ -220,22 +230,10 @@ impl Quantiser {
         }
         let [low, high] = self.batch_ends(x)?;
         match (running, self.ends(x.dim(1)?)) {
-            (Some([kept_low, kept_high]), Some(_)) => {
-                // Both ends are zero until a batch was seen.
-                let width = (kept_high.as_detached_tensor() - kept_low.as_detached_tensor())?;
-                let (seen, shape) = (width.gt(0.0)?, low.dims().to_vec());
-                let mut ends = Vec::new();
-                for (kept, batch) in [(kept_low, low), (kept_high, high)] {
-                    let (kept, batch) = (kept.as_detached_tensor(), batch.reshape(seen.shape())?);
-                    let next = if train { ((&kept * KEPT)? + (&batch * (1.0 - KEPT))?)? } else { kept };
-                    ends.push(seen.where_cond(&next, &batch)?);
-                }
-                if train {
-                    kept_low.set(&ends[0])?;
-                    kept_high.set(&ends[1])?;
-                }
-                Grid::new(&ends[0].reshape(&shape[..])?, &ends[1].reshape(&shape[..])?, self.bits)?
-                    .quantise(x)
+            (Some(kept), Some(_)) => {
+                let shape = low.dims().to_vec();
+                let [low, high] = alone(x.device(), || self.followed(kept, [low, high], train))?;
+                Grid::new(&low.reshape(&shape[..])?, &high.reshape(&shape[..])?, self.bits)?.quantise(x)
             }
             _ => {
                 let grid = Grid::new(&low, &high, self.bits)?;
@@ -245,6 +243,24 @@ impl Quantiser {
                 }
             }
         }
+    }
+
+    /// The running ends after a batch; training keeps them.
+    fn followed(&self, kept: [&Var; 2], batch: [Tensor; 2], train: bool) -> Result<[Tensor; 2]> {
+        let before = kept.map(Var::as_detached_tensor);
+        // Both ends are zero until a batch was seen.
+        let seen = (&before[1] - &before[0])?.gt(0.0)?;
+        let end = |i: usize| -> Result<Tensor> {
+            let batch = batch[i].reshape(seen.shape())?;
+            let next =
+                if train { ((&before[i] * KEPT)? + (&batch * (1.0 - KEPT))?)? } else { before[i].clone() };
+            Ok(seen.where_cond(&next, &batch)?)
+        };
+        let ends = [end(0)?, end(1)?];
+        if train {
+            kept.iter().zip(&ends).try_for_each(|(kept, end)| kept.set(end))?;
+        }
+        Ok(ends)
     }
 
     /// How many numbers a running range keeps of each end, for `d` features; a range of the batch keeps none.
@@ -279,8 +295,9 @@ impl Quantiser {
     /// An end that was moved to zero is no number of the batch and takes no gradient. Of several smallest numbers one is
     /// the end. Host: both ends.
     fn quantise_fully(&self, x: &Tensor, grid: &Grid, ends: [Tensor; 2]) -> Result<Tensor> {
-        let number = |t: &Tensor| t.flatten_all()?.to_dtype(DType::F64)?.to_vec1::<f64>();
-        let (low, high) = (number(&ends[0])?[0], number(&ends[1])?[0]);
+        let ends = [ends[0].flatten_all()?, ends[1].flatten_all()?];
+        let numbers = Tensor::cat(&ends, 0)?.to_dtype(DType::F64)?.to_vec1::<f64>()?;
+        let (low, high) = (numbers[0], numbers[1]);
         if !((high - low) as f32).is_finite() {
             let why = format!("they range from {low} to {high}, too far for their type; scale them down");
             return Err(Error::data("features to quantise", why));
@@ -290,15 +307,21 @@ impl Quantiser {
         if high - low > SMALLEST * grid.top {
             let flat = x.flatten_all()?;
             let constant = flat.detach();
-            // How far an end has moved: exactly zero, with the gradient of the number it is.
-            let moves = |at: Tensor, end: f64| -> Result<Option<Tensor>> {
-                let end_of_batch = constant.index_select(&at, 0)?;
-                let is_number = number(&end_of_batch)?[0] == end;
-                let moved = (flat.index_select(&at, 0)? - end_of_batch)?.reshape((1, 1))?;
-                Ok(is_number.then_some(moved))
+            // How far an end has moved: exactly zero, with the gradient of the number it is, the first of equals. On a device
+            // argmin finds any of them.
+            let (n, d) = (flat.elem_count() as u32, x.dim(1)? as u32);
+            let rows = Tensor::arange_step(0u32, n, d, x.device())?.unsqueeze(1)?;
+            let columns = Tensor::arange(0u32, d, x.device())?.unsqueeze(0)?;
+            let places = rows.broadcast_add(&columns)?.flatten_all()?;
+            let last = Tensor::full(n - 1, flat.dims(), x.device())?;
+            let moves = |end: &Tensor| -> Result<Tensor> {
+                let equal = constant.broadcast_eq(end)?;
+                let first = equal.where_cond(&places, &last)?.min_keepdim(0)?;
+                let found = constant.index_select(&first, 0)?;
+                let is_end = found.eq(end)?.to_dtype(x.dtype())?;
+                Ok((flat.index_select(&first, 0)? - found)?.mul(&is_end)?.reshape((1, 1))?)
             };
-            let of_low = moves(constant.argmin_keepdim(0)?, low)?;
-            let of_high = moves(constant.argmax_keepdim(0)?, high)?;
+            let [of_low, of_high] = [moves(&ends[0])?, moves(&ends[1])?];
             let held = low >= 0.0 || high <= 0.0;
             let x = x.detach();
             let [by_low, by_high] = if held {
@@ -309,9 +332,7 @@ impl Quantiser {
                 [(&u - 1.0)?, u.neg()?]
             };
             for (by, end) in [(by_low, of_low), (by_high, of_high)] {
-                if let Some(end) = end {
-                    moved = (moved + by.broadcast_mul(&end)?)?;
-                }
+                moved = (moved + by.broadcast_mul(&end)?)?;
             }
         }
         Ok((grid.codes(x)? + moved.mul(&slope)?)?)

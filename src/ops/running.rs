@@ -1,14 +1,18 @@
 //! The statistics that a batch normalisation carries from training to use.
 
-use candle_core::{DType, Tensor, Var};
+use std::sync::{Mutex, PoisonError};
+
+use candle_core::{DType, Device, Tensor, Var};
 
 use super::host::{Candle, Real, check, in_place};
 use super::norm::Channel;
 use crate::error::{Error, Result};
+use crate::numbers::to_tensor;
 
 /// Running mean and variance of a batch normalisation, and how fast they follow.
 ///
-/// A clone shares the two variables. Each is updated under its own lock, so passes on several threads do no harm.
+/// A clone shares the two variables. They are updated under a lock, on a device until it has done so: passes on several
+/// threads do no harm.
 ///
 /// ```
 /// use lastlayer::prelude::*;
@@ -82,25 +86,40 @@ impl Running {
         let unbiased = count as f64 / (count as f64 - 1.0);
         let tensor = |f: &dyn Fn(&Channel) -> f64| {
             let values: Vec<f64> = channels.iter().map(f).collect();
-            Tensor::from_vec(values, channels.len(), self.mean.device())?.to_dtype(self.mean.dtype())
+            to_tensor(values, channels.len(), self.mean.dtype(), self.mean.device())
         };
         self.follow_tensors(&tensor(&|channel| channel.mean)?, &tensor(&|channel| channel.var * unbiased)?)
     }
 
     /// running ← (1 − momentum) running + momentum batch
     pub(super) fn follow_tensors(&self, mean: &Tensor, unbiased: &Tensor) -> Result<()> {
-        for (running, batch) in [(&self.mean, mean), (&self.var, unbiased)] {
-            if !running.device().is_cpu() {
-                let kept = (running.as_detached_tensor() * (1.0 - self.momentum))?;
-                running.set(&(kept + (batch * self.momentum)?)?)?;
-            } else if running.dtype() == DType::F32 {
-                blend::<f32>(running, batch, self.momentum)?;
-            } else {
-                blend::<f64>(running, batch, self.momentum)?;
+        let both = [(&self.mean, mean), (&self.var, unbiased)];
+        if !self.mean.device().is_cpu() {
+            return alone(self.mean.device(), || {
+                both.into_iter().try_for_each(|(running, batch)| {
+                    let kept = (running.as_detached_tensor() * (1.0 - self.momentum))?;
+                    Ok(running.set(&(kept + (batch * self.momentum)?)?)?)
+                })
+            });
+        }
+        for (running, batch) in both {
+            match running.dtype() {
+                DType::F32 => blend::<f32>(running, batch, self.momentum)?,
+                _ => blend::<f64>(running, batch, self.momentum)?,
             }
         }
         Ok(())
     }
+}
+
+/// Reads and writes statistics while no other thread does: between its two halves an update would be lost. A device only
+/// takes note of what it is asked, for each thread by itself, so it must have done this before the next thread asks.
+pub(super) fn alone<R>(device: &Device, update: impl FnOnce() -> Result<R>) -> Result<R> {
+    static UPDATING: Mutex<()> = Mutex::new(());
+    let _updating = UPDATING.lock().unwrap_or_else(PoisonError::into_inner);
+    let result = update()?;
+    device.synchronize()?;
+    Ok(result)
 }
 
 fn blend<T: Real>(running: &Var, batch: &Tensor, momentum: f64) -> Candle<()> {

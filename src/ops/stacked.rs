@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use super::activation::relu;
 use super::backward::backward;
 use super::host::{Candle, Kernel, Real, apply3, check, missing};
+use super::linear::matmul;
 use super::parallel::{Mat, product};
 use crate::error::{Error, Result};
 
@@ -48,10 +49,12 @@ pub fn stacked_linear(x: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<Tens
     let y = match *x.dims() {
         // One product serves all models.
         [n, own] if own == d_in => {
-            let y = x.matmul(&weight.reshape((models * d_out, d_in))?.t()?)?;
+            let y = matmul(&x.contiguous()?, &weight.reshape((models * d_out, d_in))?.t()?)?;
             y.reshape((n, models, d_out))?.transpose(0, 1)?
         }
-        [p, _, own] if p == models && own == d_in => x.matmul(&weight.transpose(1, 2)?.contiguous()?)?,
+        [p, _, own] if p == models && own == d_in => {
+            matmul(&x.contiguous()?, &weight.transpose(1, 2)?.contiguous()?)?
+        }
         _ => return wrong("x", format!("[n, {d_in}] or [{models}, n, {d_in}]"), x),
     };
     Ok(y.contiguous()?.broadcast_add(&bias.unsqueeze(1)?)?)

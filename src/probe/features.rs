@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use ndarray::{Array2, Axis};
 
 use crate::error::{Error, Result, ensure_shape};
-use crate::numbers::Numbers;
+use crate::numbers::AsF64;
 use crate::seed::Seed;
 
 /// Features of samples whose classes are known.
@@ -36,7 +36,7 @@ impl Features {
     ///
     /// Host: all numbers. Fails: `Shape` unless there is at least one row and column and a label per row, `Data` for a
     /// number that is not finite or a label that is no class.
-    pub fn new(z: &(impl Numbers + ?Sized), y: &(impl Numbers + ?Sized), classes: usize) -> Result<Features> {
+    pub fn new(z: &(impl AsF64 + ?Sized), y: &(impl AsF64 + ?Sized), classes: usize) -> Result<Features> {
         let dims = z.sizes();
         let &[n, d] = &dims[..] else {
             return Err(Error::shape("features", "[n, d], one row per sample", format!("{dims:?}")));

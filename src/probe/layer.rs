@@ -1,20 +1,22 @@
 //! Between host and device: features read from a network, heads as tensors that know where they came from.
 
-use candle_core::{Tensor, Var};
+use candle_core::{DType, Tensor, Var};
 use ndarray::{Array2, Axis, concatenate, s};
 
 use super::features::Features;
 use super::head::LinearHead;
-use super::weak::{Fitted, WeakFit};
+use super::stacked;
+use super::weak::{Fitted, WeakFit, known_classes};
 use crate::data::Dataset;
 use crate::error::{Error, Result, ensure_shape};
-use crate::model::{Layer, SplitNet};
-use crate::numbers::Numbers;
+use crate::loss::one_hot;
+use crate::model::{Layer, Split};
+use crate::numbers::{AsF64, to_tensor};
 use crate::ops::known;
 
 impl Features {
     /// Features of a set under a network, in evaluation. Host: features and labels.
-    pub fn of(net: &SplitNet, data: &Dataset) -> Result<Features> {
+    pub fn of(net: &(impl Split + ?Sized), data: &Dataset) -> Result<Features> {
         Features::new(&net.features_of(data)?, &data.y, data.k())
     }
 }
@@ -30,17 +32,53 @@ impl WeakFit {
     }
 }
 
+impl WeakFit {
+    /// W over b of several heads side by side, each fitted to as many rows: (heads · n, d) → (d + 1, heads · classes).
+    ///
+    /// Host: as [`theta`](WeakFit::theta), but for ridge heads on a device, which are fitted there in f64. Fails: as
+    /// [`fit`](WeakFit::fit); there, features that are not finite or determine no head make it NaN.
+    pub(crate) fn theta_of_each(
+        &self,
+        z: &Tensor,
+        y: &[u32],
+        classes: usize,
+        heads: usize,
+    ) -> Result<Tensor> {
+        self.check()?;
+        let (n, d) = (y.len() / heads.max(1), z.dim(1)?);
+        if let (false, Some(weight)) = (z.device().is_cpu() || d == 0, self.ridge_weight(n)) {
+            known_classes(y, classes)?;
+            let hot = one_hot(&Tensor::new(y, z.device())?, classes, DType::F64)?;
+            let sets = z.detach().to_dtype(DType::F64)?.reshape((heads, n, d))?;
+            let (theta, state) = stacked::fit(&sets, &hot.reshape((heads, n, classes))?, weight)?;
+            let theta = theta.transpose(0, 1)?.reshape((d + 1, heads * classes))?.to_dtype(z.dtype())?;
+            let like = z.detach();
+            return known(z, theta, move |bar| {
+                let bar = bar.to_dtype(DType::F64)?.reshape((d + 1, heads, classes))?.transpose(0, 1)?;
+                let z_bar = state.adjoint(&bar.contiguous()?)?;
+                Ok(z_bar.reshape(like.shape())?.to_dtype(like.dtype())?)
+            });
+        }
+        let own = |head: usize| Ok((z.narrow(0, head * n, n)?, &y[head * n..][..n]));
+        let own = (0..heads).map(own).collect::<Result<Vec<_>>>()?;
+        let features = own.iter().map(|(z, y)| Features::new(z, *y, classes)).collect::<Result<Vec<_>>>()?;
+        let fitted = self.fit_all(&features)?.into_iter().zip(&own).map(|(fitted, (z, _))| fitted.theta(z));
+        Ok(Tensor::cat(&fitted.collect::<Result<Vec<_>>>()?, 1)?)
+    }
+}
+
 impl Fitted {
     /// The head as a function of the `z` it was fitted to.
     pub(crate) fn theta(self, z: &Tensor) -> Result<Tensor> {
         let theta = self.head.stacked()?;
         let (shape, like) = (theta.dim(), z.detach());
         let d = shape.0 - 1;
-        known(z, theta.into_iter().collect(), shape, move |bar| {
+        let theta = to_tensor(theta.into_iter().collect(), shape, z.dtype(), z.device())?;
+        known(z, theta, move |bar| {
             let bar = array(bar, shape)?;
             let z_bar = self.adjoint(&bar.slice(s![..d, ..]).to_owned(), &bar.row(d).to_owned())?;
             let z_bar: Vec<f64> = z_bar.into_iter().collect();
-            Ok(Tensor::from_vec(z_bar, like.shape(), like.device())?.to_dtype(like.dtype())?)
+            to_tensor(z_bar, like.shape(), like.dtype(), like.device())
         })
     }
 }
@@ -55,7 +93,7 @@ impl LinearHead {
     /// The head of a network, which must be linear with a bias. Host: its numbers.
     ///
     /// Fails: `Config` for a network with another kind of head.
-    pub fn of(net: &SplitNet) -> Result<LinearHead> {
+    pub fn of(net: &(impl Split + ?Sized)) -> Result<LinearHead> {
         let (weight, bias) = linear(net)?;
         let (classes, d) = weight.dims2()?;
         let w = array(&weight.t()?, (d, classes))?;
@@ -65,29 +103,29 @@ impl LinearHead {
     /// Makes this the head of a network, whose own must be linear with a bias.
     ///
     /// Fails: `Config` for a network with another kind of head, `Shape` unless widths agree; then nothing has changed.
-    pub fn install(&self, net: &SplitNet) -> Result<()> {
+    pub fn install(&self, net: &(impl Split + ?Sized)) -> Result<()> {
         let (weight, bias) = linear(net)?;
         let (d, classes) = self.w.dim();
         ensure_shape("weights of the network's head", &[classes, d][..], weight.dims())?;
         ensure_shape("bias of the network's head", &[self.b.len()][..], bias.dims())?;
         let w: Vec<f64> = self.w.t().iter().copied().collect();
-        let tensor = |values: Vec<f64>, like: &Tensor| {
-            Tensor::from_vec(values, like.shape(), like.device())?.to_dtype(like.dtype())
-        };
-        weight.set(&tensor(w, &weight)?)?;
-        Ok(bias.set(&tensor(self.b.to_vec(), &bias)?)?)
+        weight.set(&to_tensor(w, weight.shape(), weight.dtype(), weight.device())?)?;
+        Ok(bias.set(&to_tensor(self.b.to_vec(), bias.shape(), bias.dtype(), bias.device())?)?)
     }
 }
 
-/// Weight and bias of a network's linear head.
-fn linear(net: &SplitNet) -> Result<(Var, Var)> {
-    let plan = net.head.plan();
-    let other =
-        || Error::config("head of the network", format!("{:?}", plan.layers), "one linear layer with a bias");
-    let [(name, Layer::Linear { bias: true, .. })] = &plan.layers[..] else { return Err(other()) };
-    let prefix = if name.is_empty() { String::new() } else { format!("{name}.") };
-    let var = |part: &str| net.head.parameters().get(&format!("{prefix}{part}")).cloned();
-    var("weight").zip(var("bias")).ok_or_else(other)
+/// Weight and bias of a network's linear head; of a network of one's own, the two parameters that are named so.
+fn linear(net: &(impl Split + ?Sized)) -> Result<(Var, Var)> {
+    let last = net.last();
+    let (got, known) = match net.as_split_net().map(|net| &net.head.plan().layers) {
+        Some(layers) => {
+            (format!("{layers:?}"), matches!(layers[..], [(_, Layer::Linear { bias: true, .. })]))
+        }
+        None => (last.iter().map(|(name, _)| &name[..]).collect::<Vec<_>>().join(", "), last.len() == 2),
+    };
+    let var = |part: &str| last.iter().find(|(name, _)| name.ends_with(part)).map(|(_, var)| var.clone());
+    let found = var("weight").zip(var("bias")).filter(|_| known);
+    found.ok_or_else(|| Error::config("head of the network", got, "one linear layer with a bias"))
 }
 
 /// Host: the entries.

@@ -5,9 +5,10 @@
 //! | `features.rs` | [`Features`] on the host; [`ClassRows`], from which balanced subsets are drawn |
 //! | `head.rs` | [`LinearHead`] |
 //! | `weak.rs`, `ridge.rs`, `softmax.rs` | [`WeakFit`]: how a head is fitted; [`Fitted`], with its adjoint |
+//! | `stacked.rs` | ridge heads of several sets at once, on a device |
 //! | `layer.rs` | features out of a network, heads back into one, and as differentiable tensors |
 //!
-//! Host: the fits, in f64.
+//! Host: the fits, in f64, but for ridge heads that train a network on a device.
 //!
 //! ```
 //! use lastlayer::prelude::*;
@@ -27,6 +28,7 @@ mod head;
 mod layer;
 mod ridge;
 mod softmax;
+mod stacked;
 mod weak;
 
 pub use features::{ClassRows, Features};

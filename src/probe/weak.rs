@@ -85,6 +85,15 @@ impl WeakFit {
         })
     }
 
+    /// The weight of a ridge fit to n rows, for their sum.
+    pub(super) fn ridge_weight(&self, n: usize) -> Option<f64> {
+        match *self {
+            WeakFit::RidgeSum(weight) => Some(weight),
+            WeakFit::RidgeMean(weight) => Some(n as f64 * weight),
+            WeakFit::SoftmaxSum(_) | WeakFit::SoftmaxMean(_) => None,
+        }
+    }
+
     /// A fit of each of several sets of features, on all cores. Fails: as [`fit`](WeakFit::fit).
     pub fn fit_all(&self, sets: &[Features]) -> Result<Vec<Fitted>> {
         sets.par_iter().map(|features| self.fit(features)).collect()
@@ -124,11 +133,18 @@ fn whole(features: &Features) -> Result<()> {
         return Err(Error::shape("features of a weak fit", expected, format!("[{n}, {d}]")));
     }
     ensure_shape("labels of a weak fit", n, features.y.len())?;
-    if let Some(class) = features.y.iter().find(|class| **class as usize >= features.classes) {
-        let why = format!("label {class} is none of the {} classes, from 0", features.classes);
-        return Err(Error::data("features of a weak fit", why));
+    known_classes(&features.y, features.classes)
+}
+
+/// Fails unless each label is a class.
+pub(super) fn known_classes(y: &[u32], classes: usize) -> Result<()> {
+    match y.iter().find(|class| **class as usize >= classes) {
+        None => Ok(()),
+        Some(class) => {
+            let why = format!("label {class} is none of the {classes} classes, from 0");
+            Err(Error::data("features of a weak fit", why))
+        }
     }
-    Ok(())
 }
 
 fn ridge_fit(features: &Features, weight: f64) -> Result<Fitted> {

@@ -31,9 +31,9 @@ pub enum Regret {
 /// Weights on objective and constraints, moved by the constraints' true violations.
 ///
 /// ```text
-/// swap:        p = M p,   ln M += rate · [0, v] pᵀ,   columns normalised, entries at least r/(m+1)
-/// external:    ln p += rate · [0, v], normalised, entries at least r/(m+1)
-/// Lagrangian:  λ = max(0, λ + rate · v)
+/// swap:        p = M p,   ln M += lr · [0, v] pᵀ,   columns normalised, entries at least r/(m+1)
+/// external:    ln p += lr · [0, v], normalised, entries at least r/(m+1)
+/// Lagrangian:  λ = max(0, λ + lr · v)
 /// ```
 /// The network minimises p₀ · objective + Σ p_k · proxy_k, whose proxies bound the true constraints from above. Book:
 /// `rate/games.md#eq-rate-equilibrium`, `#eq-rate-weight`. Checked by `tests/rate/games.rs`.
@@ -50,7 +50,7 @@ pub enum Regret {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Game {
     regret: Regret,
-    rate: f64,
+    lr: f64,
     m: usize,
     /// Logarithms of M by columns or of p, or the multipliers themselves.
     state: Vec<f64>,
@@ -62,10 +62,10 @@ const SHARE: f64 = 1e-3;
 impl Game {
     /// A game with `m` constraints and a learning rate of the multipliers.
     ///
-    /// Fails: `Config` unless rate and radius are positive.
-    pub fn new(regret: Regret, m: usize, rate: f64) -> Result<Game> {
-        if !(rate > 0.0 && rate.is_finite()) {
-            return Err(Error::config("rate of the multipliers", rate, "a positive number"));
+    /// Fails: `Config` unless learning rate and radius are positive.
+    pub fn new(regret: Regret, m: usize, lr: f64) -> Result<Game> {
+        if !(lr > 0.0 && lr.is_finite()) {
+            return Err(Error::config("lr of the multipliers", lr, "a positive number"));
         }
         let first: Vec<f64> = std::iter::once(1.0 - SHARE * m as f64 / (m + 1) as f64)
             .chain(std::iter::repeat_n(SHARE / (m + 1) as f64, m))
@@ -83,7 +83,7 @@ impl Game {
                 ));
             }
         };
-        Ok(Game { regret, rate, m, state })
+        Ok(Game { regret, lr, m, state })
     }
 
     /// Weights of the objective and of each constraint (m + 1).
@@ -114,7 +114,7 @@ impl Game {
         if violations.iter().any(|v| !v.is_finite()) {
             return Err(Error::data("violations", "one is not finite"));
         }
-        let gains: Vec<f64> = std::iter::once(0.0).chain(violations.iter().map(|v| self.rate * v)).collect();
+        let gains: Vec<f64> = std::iter::once(0.0).chain(violations.iter().map(|v| self.lr * v)).collect();
         match self.regret {
             Regret::Swap => {
                 let p = self.weights();

@@ -8,14 +8,16 @@
 //! | `surrogate.rs` | [`Surrogate`]: what takes the place of a step |
 //! | `labels.rs`, `rates.rs` | [`Labels`], [`Rate`], [`RateSum`]: shares of decisions, smooth and exact |
 //! | `threshold.rs` | [`smooth_threshold`], [`hard_threshold`], [`confident_target`] |
+//! | `scored.rs` | passes over scores where they are: loops on the host, tensor operations on a device |
 //! | `problem.rs`, `solve.rs` | [`RateProblem`]: thresholds solved for, and the implicit gradient |
 //! | `pairs.rs` | [`pair_kernel`]: the area under a smooth ROC, pair by pair |
 //! | `game.rs` | [`Game`]: the multiplier player of a Lagrangian game |
-//! | `method.rs`, `policy.rs` | [`RateTraining`]: every method of the paper, through one trainer |
+//! | `training.rs`, `rule.rs`, `policy.rs` | [`RateTraining`]: every method of the paper, by what either side follows |
 //!
 //! Paper: Chen, Kumar, Liu and Amid, *Fast implicit constrained optimization of non-decomposable objectives for deep
 //! networks* (2022); the original method is that of Kumar, Narasimhan and Cotter (2021). Names: the paper's λ is `t`, its
-//! τ `sharpness`, its β `target`, its η the weight of a [`Penalty`], its θ₋L and θ_L `bottom` and `last`. Host: scores and labels, in f64; every gradient passes through tensors on the scores' device.
+//! τ `sharpness`, its β `target`, its η the weight of a [`Penalty`], its θ₋L and θ_L `bottom` and `last`. Host: what is given there. Training
+//! on a device brings home sums only, but for hard thresholds and for precision as a constraint, which sort all scores.
 //!
 //! ```
 //! use lastlayer::prelude::*;
@@ -32,21 +34,24 @@
 
 mod game;
 mod labels;
-mod method;
 mod pairs;
 mod policy;
 mod problem;
 mod rates;
+mod rule;
+mod scored;
 mod solve;
 mod surrogate;
 mod threshold;
+mod training;
 
 pub use game::{Game, Regret};
 pub use labels::{Labels, Within};
-pub use method::{CeLogit, Method, Penalty, RateTraining, Reading, Turns};
 pub use pairs::pair_kernel;
 pub use policy::ThresholdPolicy;
 pub use problem::{Adjoint, RateProblem, Sense, Thresholds};
 pub use rates::{At, Rate, RateSum, Slopes, Term};
+pub use rule::{Penalty, Rule};
 pub use surrogate::Surrogate;
 pub use threshold::{Root, confident_target, hard_threshold, smooth_threshold};
+pub use training::RateTraining;

@@ -1,11 +1,15 @@
 //! Where the threshold of a step comes from, and what is remembered between steps.
 
-use candle_core::{Device, Tensor, Var};
+use std::collections::BTreeMap;
+
+use candle_core::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 
+use super::game::Game;
 use super::labels::Labels;
-use super::problem::RateProblem;
+use super::scored::Scored;
 use crate::error::{Error, Result};
+use crate::train::State;
 
 /// Which threshold a step of training uses.
 ///
@@ -17,11 +21,10 @@ use crate::error::{Error, Result};
 /// let data = Gaussians::a().sample(200, Seed::new(1), &Device::Cpu)?;
 /// let net = SplitNet::new(zoo::mlp(&[6, 4])?, 1, Seed::new(1), &Device::Cpu)?;
 /// let goal = RateProblem::fnr_at_fpr(0.1, Surrogate::sigmoid(2.0))?;
-/// let training = RateTraining::new(&net, &goal, Method::Ico)?;
-/// let training = training.policy(ThresholdPolicy::Buffer { samples: 150 })?;
-/// assert!(training.state()?.0.is_empty()); // no threshold before the first step
-/// Trainer::adam(0.01).batch(50).silent().fit(&training, &data, |b| training.step(b))?;
-/// assert!(training.state()?.0[0].is_finite());
+/// let mut training = RateTraining::ico(&net, &goal)?.policy(ThresholdPolicy::Buffer { samples: 150 })?;
+/// assert!(training.threshold().is_empty()); // none before the first step
+/// Trainer::adam(0.01).batch(50).silent().fit(&mut training, &data)?;
+/// assert!(training.threshold()[0].is_finite());
 /// assert!(training.policy(ThresholdPolicy::Ema { decay: 1.0 }).is_err());
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
@@ -59,106 +62,100 @@ impl ThresholdPolicy {
     }
 }
 
-/// What a method keeps between steps: kept with the parameters, so that a run that was stopped continues as it was.
-/// Host: all of it is read and written in f64.
-#[derive(Clone, Debug)]
+/// What a method keeps between steps.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Memory {
-    pub threshold: Var,
-    pub multiplier: Var,
-    /// Whether threshold and multiplier have a value yet.
-    pub started: Var,
-    pub game: Option<Var>,
+    pub threshold: Option<Vec<f64>>,
+    /// Moving average.
+    pub multiplier: Option<Vec<f64>>,
+    pub game: Option<Game>,
     /// Rows of score, label and attributes, and how many were ever put in.
-    buffer: Option<(Var, Var)>,
+    buffer: Option<Tensor>,
+    filled: usize,
 }
 
 impl Memory {
-    pub fn new(
-        problem: &RateProblem,
-        policy: ThresholdPolicy,
-        game: Option<&[f64]>,
-        device: &Device,
-    ) -> Result<Memory> {
-        let zeros = |n: usize| Ok::<_, Error>(Var::from_tensor(&Tensor::new(vec![0.0f64; n], device)?)?);
-        let m = problem.m();
-        let buffer = match policy {
-            ThresholdPolicy::Buffer { samples } => {
-                let rows = zeros(samples * (2 + problem.attributes()))?;
-                Some((rows, zeros(1)?))
-            }
-            _ => None,
-        };
-        let game =
-            game.map(|state| Ok::<_, Error>(Var::from_tensor(&Tensor::new(state, device)?)?)).transpose()?;
-        Ok(Memory { threshold: zeros(m)?, multiplier: zeros(m)?, started: zeros(2)?, game, buffer })
-    }
-
-    pub fn named(&self) -> Vec<(String, Var)> {
-        let mut all = vec![
-            ("threshold", &self.threshold),
-            ("multiplier", &self.multiplier),
-            ("started", &self.started),
+    /// Lists of numbers as tensors, which know infinity. Host: all but the buffer is kept there.
+    pub fn state(&self) -> Result<State> {
+        let game = self.game.as_ref().map(Game::state);
+        let lists = [
+            ("threshold", self.threshold.as_deref()),
+            ("multiplier", self.multiplier.as_deref()),
+            ("game", game),
         ];
-        all.extend(self.game.iter().map(|game| ("game", game)));
-        all.extend(self.buffer.iter().flat_map(|(rows, filled)| [("buffer", rows), ("filled", filled)]));
-        all.into_iter().map(|(name, var)| (format!("rate.{name}"), var.clone())).collect()
+        let mut tensors = BTreeMap::new();
+        for (name, list) in lists {
+            if let Some(list) = list {
+                tensors.insert(name.to_string(), Tensor::new(list, &Device::Cpu)?);
+            }
+        }
+        tensors.extend(self.buffer.iter().map(|rows| ("buffer".to_string(), rows.clone())));
+        Ok(State { tensors, notes: self.filled.into() })
     }
 
-    /// The stale thresholds, or nothing before the first.
-    pub fn stale(&self) -> Result<Option<Vec<f64>>> {
-        Ok((read(&self.started)?[0] > 0.0).then_some(read(&self.threshold)?))
-    }
-
-    pub fn keep(&self, t: &[f64]) -> Result<()> {
-        write(&self.threshold, t)?;
-        let multiplier_started = read(&self.started)?[1];
-        write(&self.started, &[1.0, multiplier_started])
+    /// Goes on from such a state of a method with `m` thresholds and multipliers. Host: all but the buffer. Fails: `Data` for
+    /// that of another method; nothing is then changed.
+    pub fn restore(&mut self, state: &State, m: usize) -> Result<()> {
+        let other = |what: &str| Error::data("state of a rate problem", format!("{what} of another method"));
+        let list = |name: &str, length: usize| {
+            let Some(tensor) = state.tensors.get(name) else { return Ok(None) };
+            let list: Vec<f64> = tensor.to_vec1().map_err(|_| other(name))?;
+            // A threshold may be infinite.
+            match list.len() == length && !(name != "multiplier" && list.iter().any(|x| x.is_nan())) {
+                true => Ok(Some(list)),
+                false => Err(other(name)),
+            }
+        };
+        let filled = state.notes.as_u64().ok_or_else(|| other("the number of rows"))? as usize;
+        let (threshold, multiplier) = (list("threshold", m)?, list("multiplier", m)?);
+        let game = list("game", self.game.as_ref().map_or(0, |game| game.state().len()))?;
+        let buffer = state.tensors.get("buffer").cloned();
+        if game.is_some() != self.game.is_some() || buffer.is_some() != (filled > 0) {
+            return Err(other("game or buffer"));
+        }
+        if let Some((game, state)) = self.game.as_mut().zip(game) {
+            game.set_state(state);
+        }
+        (self.threshold, self.multiplier, self.buffer, self.filled) = (threshold, multiplier, buffer, filled);
+        Ok(())
     }
 
     /// Moving average of the multipliers, this one included, none beyond `bound`: where slopes underflow they overflow.
-    pub fn average_multiplier(&self, multiplier: &[f64], bound: f64) -> Result<Vec<f64>> {
-        let started = read(&self.started)?;
-        let multiplier: Vec<f64> = multiplier.iter().map(|m| m.clamp(-bound, bound)).collect();
-        let average: Vec<f64> = match started[1] > 0.0 {
-            true => read(&self.multiplier)?.iter().zip(&multiplier).map(|(a, m)| 0.9 * a + 0.1 * m).collect(),
-            false => multiplier,
+    pub fn average_multiplier(&mut self, multiplier: &[f64], bound: f64) -> Vec<f64> {
+        let multiplier = multiplier.iter().map(|m| m.clamp(-bound, bound));
+        let average: Vec<f64> = match &self.multiplier {
+            Some(before) => before.iter().zip(multiplier).map(|(a, m)| 0.9 * a + 0.1 * m).collect(),
+            None => multiplier.collect(),
         };
-        write(&self.multiplier, &average)?;
-        write(&self.started, &[started[0], 1.0])?;
-        Ok(average)
+        self.multiplier = Some(average.clone());
+        average
     }
 
-    /// Puts a batch into the buffer, over the oldest; gives all scores and labels in it.
-    pub fn pool(&self, s: &[f64], labels: &Labels, attributes: usize) -> Result<(Vec<f64>, Labels)> {
-        let Some((rows, filled)) = &self.buffer else { return Ok((s.to_vec(), labels.clone())) };
-        let width = 2 + attributes;
-        let mut held = read(rows)?;
-        let samples = held.len() / width;
-        let mut next = read(filled)?[0] as usize;
-        for (s, flags) in s.iter().zip(labels.rows()) {
-            let row = &mut held[next % samples * width..][..width];
-            row[0] = *s;
-            row[1..].copy_from_slice(&flags[..width - 1]);
-            next += 1;
+    /// Puts a batch with scores `s` into a buffer of so many samples, over the oldest; gives all scores and labels in it.
+    pub fn pool(
+        &mut self,
+        scored: &Scored,
+        s: &Tensor,
+        attributes: usize,
+        samples: usize,
+    ) -> Result<(Tensor, Labels)> {
+        let new = scored.rows(attributes, s)?;
+        let (n, width) = new.dims2()?;
+        let before = self.filled;
+        let held = match &self.buffer {
+            Some(rows) => rows.copy()?,
+            None => Tensor::zeros((samples, width), new.dtype(), new.device())?,
+        };
+        // What is overwritten in the same batch is not written at all.
+        let mut next = before + n.saturating_sub(samples);
+        while next < before + n {
+            let place = next % samples;
+            let fits = (samples - place).min(before + n - next);
+            held.slice_set(&new.narrow(0, next - before, fits)?.contiguous()?, 0, place)?;
+            next += fits;
         }
-        write(rows, &held)?;
-        write(filled, &[next as f64])?;
-        let used: Vec<&[f64]> = held.chunks(width).take(next).collect();
-        let scores = used.iter().map(|row| row[0]).collect();
-        let y: Vec<f64> = used.iter().map(|row| row[1]).collect();
-        let a: Vec<f64> = used.iter().flat_map(|row| row[2..].iter().copied()).collect();
-        let a = ndarray::Array2::from_shape_vec((used.len(), attributes), a)
-            .map_err(|e| Error::shape("rows of the buffer", width, e))?;
-        Ok((scores, Labels::new(y)?.with_attributes(a)?))
+        let used = held.narrow(0, 0, next.min(samples))?.t()?.contiguous()?;
+        (self.buffer, self.filled) = (Some(held), next);
+        Ok((used.get(0)?, Labels::of_rows(&used.narrow(0, 1, 1 + attributes)?)?))
     }
-}
-
-/// Host: the numbers of a variable.
-pub(super) fn read(var: &Var) -> Result<Vec<f64>> {
-    Ok(var.to_vec1::<f64>()?)
-}
-
-/// Sets the numbers of a variable.
-pub(super) fn write(var: &Var, values: &[f64]) -> Result<()> {
-    Ok(var.set(&Tensor::new(values, var.device())?)?)
 }

@@ -2,17 +2,17 @@
 
 use candle_core::Tensor;
 use ndarray::{Array1, Array2};
-use rayon::prelude::*;
 
 use super::labels::{Labels, Within};
-use super::rates::{At, Rate, RateSum, Slopes};
+use super::rates::{At, Rate, RateSum};
+use super::scored::{Column, Row, Scored};
 use super::solve::{self, Kind};
 use super::surrogate::Surrogate;
 use crate::error::{Error, Result, ensure_shape};
 use crate::linalg;
-use crate::loss::with_gradient;
+use crate::loss::with_gradient_of;
 use crate::metrics::rate_interval;
-use crate::numbers::Numbers;
+use crate::numbers::AsF64;
 use crate::table::{Cell, Table};
 
 /// Minimise a smooth rate over the scores, where m thresholds solve m constraints.
@@ -360,7 +360,7 @@ impl RateProblem {
     ///
     /// Fails: `Config` for an attribute that the labels lack, `Data` with who is missing.
     pub fn countable(&self, labels: &Labels) -> Result<()> {
-        (0..self.attributes()).try_for_each(|attribute| labels.attribute(attribute).map(drop))?;
+        (0..self.attributes()).try_for_each(|attribute| labels.has(attribute))?;
         let mut seen: Vec<(Rate, Within)> = Vec::new();
         for term in std::iter::once(&self.objective).chain(&self.constraints).flat_map(|sum| &sum.terms) {
             if !seen.contains(&(term.rate, term.within)) {
@@ -377,14 +377,13 @@ impl RateProblem {
     /// Fails: `Shape` unless there is a score per label, `Data` if a score is not finite or a class is empty, `Solve` if
     /// no threshold reaches a precision.
     /// Book: `rate/implicit.md#eq-rate-implicit-root`.
-    pub fn solve(&self, s: impl Numbers, labels: &Labels) -> Result<Thresholds> {
+    pub fn solve(&self, s: impl AsF64, labels: &Labels) -> Result<Thresholds> {
         self.solve_from(s, labels, &[])
     }
 
     /// The same from a guess, such as the thresholds of the step before; an empty one for none.
-    pub fn solve_from(&self, s: impl Numbers, labels: &Labels, warm: &[f64]) -> Result<Thresholds> {
-        let s = self.scores(&s, labels)?;
-        solve::thresholds(self, &s, labels, warm)
+    pub fn solve_from(&self, s: impl AsF64, labels: &Labels, warm: &[f64]) -> Result<Thresholds> {
+        solve::thresholds(self, &Scored::lent(&s, labels)?, warm)
     }
 
     /// Thresholds by counting: what a decision uses after training.
@@ -393,8 +392,8 @@ impl RateProblem {
     /// a true positive rate reaches it, or the lowest at which a precision does. Rule: s > t. Fails: as
     /// [`solve`](RateProblem::solve).
     /// Book: `rate/samples.md#eq-rate-samples-transfer`.
-    pub fn hard_thresholds(&self, s: impl Numbers, labels: &Labels) -> Result<Vec<f64>> {
-        solve::hard_thresholds(self, &self.scores(&s, labels)?, labels)
+    pub fn hard_thresholds(&self, s: impl AsF64, labels: &Labels) -> Result<Vec<f64>> {
+        solve::hard_thresholds(self, &Scored::lent(&s, labels)?)
     }
 
     /// Value, multipliers and the derivative in every score at given thresholds.
@@ -405,33 +404,32 @@ impl RateProblem {
     /// without the cube where each constraint has its own threshold. Fails: as [`solve`](RateProblem::solve).
     /// Checked by `tests/rate/problem.rs::cotangent_is_the_derivative_by_finite_differences`.
     /// Book: `rate/implicit.md#eq-rate-implicit-adjoint`, `#eq-rate-implicit-slope`.
-    pub fn adjoint(&self, s: impl Numbers, labels: &Labels, t: &[f64]) -> Result<Adjoint> {
-        let s = self.scores(&s, labels)?;
-        let f = self.slopes(&self.objective, &s, labels, t)?.0;
-        let rows = self.rows(&s, labels, t)?;
-        let solved = self.multipliers(&f, &rows);
+    pub fn adjoint(&self, s: impl AsF64, labels: &Labels, t: &[f64]) -> Result<Adjoint> {
+        let scored = Scored::lent(&s, labels)?;
+        let (adjoint, column) = self.implicit(&scored, t)?;
+        Ok(Adjoint { cotangent: scored.list(column)?, ..adjoint })
+    }
+
+    /// The same where the scores are, the cotangent apart.
+    pub(super) fn implicit(&self, scored: &Scored, t: &[f64]) -> Result<(Adjoint, Column)> {
+        let rows = self.rows(scored, t)?;
+        let f = scored.slopes(&[&self.objective], t, self.surrogate)?.swap_remove(0);
+        let solved = self.multipliers(&f.by_threshold, &rows);
         let fold = solved.is_none();
         let scaled = solved.unwrap_or_else(|| vec![0.0; self.m()]);
-        let mut cotangent = f.by_score;
-        for (multiplier, (row, _)) in scaled.iter().zip(&rows) {
-            cotangent.iter_mut().zip(&row.by_score).for_each(|(c, slope)| *c += multiplier * slope);
-        }
-        Ok(Adjoint {
+        let mut column = f.by_score;
+        scaled.iter().zip(&rows).for_each(|(multiplier, row)| column.add(*multiplier, &row.by_score));
+        // Infinite where the slopes underflow, but never the product of zero and infinity.
+        let whole =
+            |(scaled, row): (&f64, &Row)| if *scaled == 0.0 { 0.0 } else { scaled * (-row.shift).exp() };
+        let adjoint = Adjoint {
             objective: f.value,
-            constraints: rows.iter().map(|(row, _)| row.value).collect(),
-            // Infinite where the slopes underflow, but never the product of zero and infinity.
-            multiplier: scaled
-                .iter()
-                .zip(&rows)
-                .map(
-                    |(multiplier, (_, shift))| {
-                        if *multiplier == 0.0 { 0.0 } else { multiplier * (-shift).exp() }
-                    },
-                )
-                .collect(),
-            cotangent,
+            constraints: rows.iter().map(|row| row.value).collect(),
+            multiplier: scaled.iter().zip(&rows).map(whole).collect(),
+            cotangent: Vec::new(),
             fold,
-        })
+        };
+        Ok((adjoint, column))
     }
 
     /// How each threshold moves with each score, m lists of n: the implicit function theorem, −(∂g/∂t)⁻¹ ∂g/∂s.
@@ -439,24 +437,30 @@ impl RateProblem {
     /// A threshold of one monotone rate moves by a weighted mean: its list is not negative and sums to 1.
     /// Fails: as [`solve`](RateProblem::solve), and `Solve` at a fold.
     /// Book: `rate/implicit.md#eq-rate-implicit-omega`, `#eq-rate-implicit-softmax`.
-    pub fn sensitivity(&self, s: impl Numbers, labels: &Labels, t: &[f64]) -> Result<Vec<Vec<f64>>> {
-        let s = self.scores(&s, labels)?;
-        let rows = self.rows(&s, labels, t)?;
-        let mut lists = vec![vec![0.0; s.len()]; self.m()];
-        for (k, list) in lists.iter_mut().enumerate() {
+    pub fn sensitivity(&self, s: impl AsF64, labels: &Labels, t: &[f64]) -> Result<Vec<Vec<f64>>> {
+        let scored = Scored::lent(&s, labels)?;
+        self.following(&scored, t)?.into_iter().map(|column| scored.list(column)).collect()
+    }
+
+    /// The same where the scores are.
+    pub(super) fn following(&self, scored: &Scored, t: &[f64]) -> Result<Vec<Column>> {
+        let rows = self.rows(scored, t)?;
+        let follows = |k: usize| {
             // Row k of the inverse: an adjoint whose objective is threshold k itself.
-            let mut by_threshold = vec![0.0; self.m()];
-            by_threshold[k] = 1.0;
-            let unit = Slopes { value: 0.0, by_score: Vec::new(), by_threshold };
+            let mut unit = vec![0.0; self.m()];
+            unit[k] = 1.0;
             let multipliers = self.multipliers(&unit, &rows).ok_or_else(|| {
                 let hint = "two thresholds meet here, so they are no function of the scores".to_string();
                 Error::Solve { solver: "implicit thresholds".into(), iters: 0, residual: 0.0, hint }
             })?;
-            for (multiplier, (row, _)) in multipliers.iter().zip(&rows) {
-                list.iter_mut().zip(&row.by_score).for_each(|(d, slope)| *d += multiplier * slope);
-            }
-        }
-        Ok(lists)
+            let mut column = scored.zeros();
+            multipliers
+                .iter()
+                .zip(&rows)
+                .for_each(|(multiplier, row)| column.add(*multiplier, &row.by_score));
+            Ok(column)
+        };
+        (0..self.m()).map(follows).collect()
     }
 
     /// The objective at given thresholds as a loss with the implicit gradient, from one backward pass.
@@ -464,12 +468,12 @@ impl RateProblem {
     /// ```text
     /// loss = Σ_i c_i s_i + constant,   its value that of f
     /// ```
-    /// Shapes: `s` (n) → scalar, on the scores' device. Host: scores and c, in f64. Fails: as
+    /// Shapes: `s` (n) → scalar, on the scores' device, where all but sums is computed, in f64. Fails: as
     /// [`adjoint`](RateProblem::adjoint).
     /// Book: `rate/decoupled.md#eq-rate-one-pass`.
     pub fn loss(&self, s: &Tensor, labels: &Labels, t: &[f64]) -> Result<Tensor> {
-        let adjoint = self.adjoint(s, labels, t)?;
-        with_gradient(s, &adjoint.cotangent, adjoint.objective)
+        let (adjoint, column) = self.implicit(&Scored::of(s, labels)?, t)?;
+        with_gradient_of(s, column.tensor(s)?, adjoint.objective)
     }
 
     /// The same gradient in tensor operations: f + Σ μ_k g_k with constant thresholds and multipliers.
@@ -501,8 +505,9 @@ impl RateProblem {
     ///
     /// Shapes: `s` (n), `t` (m) → a row per rate. Fails: as [`solve`](RateProblem::solve), and `Shape` unless there are m
     /// thresholds.
-    pub fn report(&self, s: impl Numbers, labels: &Labels, t: &[f64]) -> Result<Table> {
-        let s = self.scores(&s, labels)?;
+    pub fn report(&self, s: impl AsF64, labels: &Labels, t: &[f64]) -> Result<Table> {
+        let scored = Scored::lent(&s, labels)?;
+        let s = scored.on_host()?;
         ensure_shape("thresholds of a rate problem", self.m(), t.len())?;
         let mut table = Table::new(&["role", "rate", "exact, 95 % interval", "target"]);
         let roles = std::iter::once(("minimise", &self.objective))
@@ -516,67 +521,31 @@ impl RateProblem {
                     "constrain" if self.kind != Kind::Fixed => Cell::from("equal"),
                     _ => Cell::from(""),
                 };
-                let name = Cell::from(term.name());
-                table =
-                    table.row(vec![Cell::from(role), name, rate_interval(hits, n, 0.95)?.into(), target])?;
+                table = table.row((role, term.name(), rate_interval(hits, n, 0.95)?, target))?;
             }
         }
         Ok(table)
     }
 
-    /// Slopes of every constraint, each divided by e^shift, and the shift: 0 unless they underflow.
-    fn rows(&self, s: &[f64], labels: &Labels, t: &[f64]) -> Result<Vec<(Slopes, f64)>> {
-        let row = |g: &RateSum| self.slopes(g, s, labels, t);
-        if self.m() * s.len() < WORTH_SPLITTING {
-            return self.constraints.iter().map(row).collect();
-        }
-        self.constraints.par_iter().map(row).collect()
-    }
-
-    fn slopes(&self, sum: &RateSum, s: &[f64], labels: &Labels, t: &[f64]) -> Result<(Slopes, f64)> {
+    fn rows(&self, scored: &Scored, t: &[f64]) -> Result<Vec<Row>> {
         ensure_shape("thresholds of a rate problem", self.m(), t.len())?;
-        let plain = sum.slopes(s, labels, t, self.surrogate)?;
-        let size: f64 = plain.by_score.iter().map(|slope| slope.abs()).sum();
-        // The objective's own slopes may well be zero; only a constraint is divided by.
-        if size > UNDERFLOW || std::ptr::eq(sum, &self.objective) {
-            return Ok((plain, 0.0));
-        }
-        let shift = sum.largest_log_slope(s, labels, t, self.surrogate);
-        Ok((sum.shifted_slopes(s, labels, t, self.surrogate, shift)?, shift))
+        scored.constraints(&self.constraints, t, self.surrogate)
     }
 
-    /// μ of the scaled rows; none where the thresholds are no function of the scores.
-    fn multipliers(&self, f: &Slopes, rows: &[(Slopes, f64)]) -> Option<Vec<f64>> {
+    /// μ of the scaled rows for an objective with these slopes in the thresholds; none where the thresholds are no
+    /// function of the scores.
+    fn multipliers(&self, by_threshold: &[f64], rows: &[Row]) -> Option<Vec<f64>> {
         let m = self.m();
-        let solid = |row: &Slopes, k: usize| {
-            let size: f64 = row.by_score.iter().map(|slope| slope.abs()).sum();
-            row.by_threshold[k].abs() > FOLD * size
-        };
         if self.kind.is_diagonal() {
-            let one = |k: usize| solid(&rows[k].0, k).then(|| -f.by_threshold[k] / rows[k].0.by_threshold[k]);
+            let one = |k: usize| {
+                let slope = rows[k].by_threshold[k];
+                (slope.abs() > FOLD * rows[k].size).then(|| -by_threshold[k] / slope)
+            };
             return (0..m).map(one).collect();
         }
-        let transposed = Array2::from_shape_fn((m, m), |(k, row)| rows[row].0.by_threshold[k]);
-        let right = Array1::from_iter(f.by_threshold.iter().map(|d| -d));
+        let transposed = Array2::from_shape_fn((m, m), |(k, row)| rows[row].by_threshold[k]);
+        let right = Array1::from_iter(by_threshold.iter().map(|d| -d));
         linalg::solve(&transposed, &right).ok().map(|x| x.to_vec())
-    }
-
-    /// Scores on the host, one per label, all finite.
-    pub(super) fn scores<'a>(
-        &self,
-        s: &'a impl Numbers,
-        labels: &Labels,
-    ) -> Result<std::borrow::Cow<'a, [f64]>> {
-        let s = s.numbers()?;
-        ensure_shape("scores of a rate problem", labels.n(), s.len())?;
-        if let Some(i) = s.iter().position(|s| !s.is_finite()) {
-            let why = format!(
-                "score {i} is {}; look for such numbers in the input or lower the learning rate",
-                s[i]
-            );
-            return Err(Error::data("scores", why));
-        }
-        Ok(s)
     }
 
     /// Shows objective, constraints and surrogate.
@@ -594,12 +563,6 @@ impl RateProblem {
         Table::pairs("role", "what", rows).evcxr_display();
     }
 }
-
-/// Scores times thresholds from which several threads are faster than one.
-pub(super) const WORTH_SPLITTING: usize = 1 << 12;
-
-/// Below this, the slopes of a constraint are about to underflow, and their ratios lose digits.
-const UNDERFLOW: f64 = 1e-280;
 
 /// A constraint whose slope in its threshold is this small beside those in the scores has a fold there.
 const FOLD: f64 = 1e-9;

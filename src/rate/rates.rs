@@ -6,10 +6,10 @@ use candle_core::Tensor;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::labels::{Labels, Within};
+use super::labels::{Flags, Labels, Within};
 use super::surrogate::Surrogate;
 use crate::error::{Error, Result, ensure_shape};
-use crate::numbers::Numbers;
+use crate::numbers::{AsF64, to_tensor};
 
 /// A share of decisions, each of the form s > t.
 ///
@@ -176,16 +176,19 @@ impl Rate {
 }
 
 impl At {
-    /// Index of the threshold that decides a sample.
-    fn index(self, labels: &Labels, i: usize) -> usize {
+    fn attribute(self) -> Option<usize> {
+        match self {
+            At::Threshold(_) => None,
+            At::ByAttribute { attribute, .. } => Some(attribute),
+        }
+    }
+
+    /// Index of the threshold that decides the samples in a cell of some attributes.
+    fn index(self, attributes: &[usize], cell: usize) -> usize {
         match self {
             At::Threshold(k) => k,
             At::ByAttribute { attribute, with, without } => {
-                if labels.is_within(Within::With(attribute), i) {
-                    with
-                } else {
-                    without
-                }
+                if Within::With(attribute).holds(attributes, cell) { with } else { without }
             }
         }
     }
@@ -209,46 +212,59 @@ impl Term {
 
     /// Columns of the attributes that it refers to.
     pub(super) fn attributes(&self) -> impl Iterator<Item = usize> {
-        let group = match self.within {
-            Within::All => None,
-            Within::With(attribute) | Within::Without(attribute) => Some(attribute),
-        };
-        let chooser = match self.at {
-            At::Threshold(_) => None,
-            At::ByAttribute { attribute, .. } => Some(attribute),
-        };
-        group.into_iter().chain(chooser)
+        self.within.attribute().into_iter().chain(self.at.attribute())
     }
 
-    /// TP / (TP + FP), and its derivatives by the rule for quotients.
-    fn add_precision(
-        &self,
-        s: &[f64],
-        labels: &Labels,
-        t: &[f64],
-        slope: impl Fn(f64) -> (f64, f64),
-        sum: &mut Slopes,
-    ) -> Result<()> {
-        let members = || (0..s.len()).filter(|i| labels.is_within(self.within, *i));
-        let (mut tp, mut fp) = (0.0, 0.0);
-        for i in members() {
-            let share = slope(s[i] - t[self.at.index(labels, i)]).0;
-            *if labels.is_positive(i) { &mut tp } else { &mut fp } += share;
-        }
-        let above: f64 = tp + fp;
+    /// Cells as this term alone has them, and which of them its rate counts.
+    pub(super) fn members(&self) -> (Cells, Vec<bool>) {
+        let cells = Cells::of(self.at, &[*self]);
+        let of_class = |class| match self.rate {
+            Rate::FalsePositive | Rate::TrueNegative => class == 0,
+            Rate::FalseNegative | Rate::TruePositive => class == 1,
+            Rate::Precision | Rate::Coverage | Rate::Error => true,
+        };
+        let counts = |cell: usize| of_class(cell & 1) && self.within.holds(&cells.attributes, cell);
+        let counts = (0..cells.threshold.len()).map(counts).collect();
+        (cells, counts)
+    }
+
+    /// Positives and negatives of its group above the threshold, of those in each cell.
+    fn above<T: Copy + std::iter::Sum>(&self, cells: &Cells, each: &[T]) -> (T, T) {
+        let of = |class: usize| {
+            let own = (0..each.len()).filter(|c| c & 1 == class && self.within.holds(&cells.attributes, *c));
+            own.map(|c| each[c]).sum()
+        };
+        (of(1), of(0))
+    }
+
+    /// TP / (TP + FP), and what a unit of mass above the threshold adds to it, by class: the rule for quotients.
+    fn precision(&self, tp: f64, fp: f64) -> Result<(f64, [f64; 2])> {
+        let above = tp + fp;
         if above < f64::MIN_POSITIVE {
             let why = "no score is above the threshold, so precision has no value; lower the threshold";
             return Err(Error::data("scores", why));
         }
-        sum.value += self.weight * tp / above;
-        for i in members() {
-            let k = self.at.index(labels, i);
-            let gain = if labels.is_positive(i) { fp } else { -tp };
-            let by_score = self.weight * gain / (above * above) * slope(s[i] - t[k]).1;
-            sum.by_score[i] += by_score;
-            sum.by_threshold[k] -= by_score;
-        }
-        Ok(())
+        let by_class = [-tp, fp].map(|gain| self.weight * gain / (above * above));
+        Ok((self.weight * tp / above, by_class))
+    }
+}
+
+/// Samples that are alike to some terms at one threshold: of one class, and alike in the attributes that these terms ask
+/// for. Cell number: bit 0 is the class, bit j + 1 whether they have attribute j of the list.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Cells {
+    pub attributes: Vec<usize>,
+    /// Index of the threshold of each cell.
+    pub threshold: Vec<usize>,
+}
+
+impl Cells {
+    fn of(at: At, terms: &[Term]) -> Cells {
+        let mut attributes: Vec<usize> = terms.iter().flat_map(Term::attributes).collect();
+        attributes.sort_unstable();
+        attributes.dedup();
+        let threshold = (0..2usize << attributes.len()).map(|cell| at.index(&attributes, cell)).collect();
+        Cells { attributes, threshold }
     }
 }
 
@@ -257,41 +273,47 @@ impl Term {
 ///
 /// A convex bound is taken of this sum and not of its terms: where one rate is taken from another, most of a sample's
 /// weights cancel. Book: `rate/games.md#eq-rate-merged`.
-struct Merged {
-    at: At,
-    constant: f64,
-    /// Weights of positives and of negatives above the threshold, by group.
-    parts: Vec<(Within, f64, f64)>,
+pub(super) struct Merged {
+    pub cells: Cells,
+    pub constant: f64,
+    /// Weight above the threshold of the samples in each cell.
+    pub weight: Vec<f64>,
     precisions: Vec<Term>,
 }
 
 impl Merged {
     fn of(at: At, terms: &[Term], labels: &Labels) -> Result<Merged> {
-        let mut merged = Merged { at, constant: 0.0, parts: Vec::new(), precisions: Vec::new() };
+        let cells = Cells::of(at, terms);
+        let (mut constant, mut parts, mut precisions) = (0.0, Vec::new(), Vec::new());
         for term in terms {
             let counts = labels.counts(term.within)?;
             term.rate.counted(counts, term.within)?;
             match term.rate.weights(counts.0, counts.1) {
-                Some((on_positive, on_negative, constant)) => {
-                    merged.constant += term.weight * constant;
-                    merged.parts.push((term.within, term.weight * on_positive, term.weight * on_negative));
+                Some((on_positive, on_negative, own)) => {
+                    constant += term.weight * own;
+                    parts.push((term.within, [term.weight * on_negative, term.weight * on_positive]));
                 }
-                None => merged.precisions.push(*term),
+                None => precisions.push(*term),
             }
         }
-        Ok(merged)
+        let weight = |cell: usize| {
+            let own = parts.iter().filter(|(within, _)| within.holds(&cells.attributes, cell));
+            own.map(|(_, by_class)| by_class[cell & 1]).sum()
+        };
+        let weight = (0..cells.threshold.len()).map(weight).collect();
+        Ok(Merged { cells, constant, weight, precisions })
     }
 
-    fn weight(&self, labels: &Labels, i: usize) -> f64 {
-        let own = self.parts.iter().filter(|(within, ..)| labels.is_within(*within, i));
-        own.map(|(_, positive, negative)| if labels.is_positive(i) { positive } else { negative }).sum()
+    /// Whether a convex bound of a cell's step must stand on its other side, 1 − h(−u) instead of h(u): where "above" helps.
+    pub fn turned(&self, cell: usize, surrogate: Surrogate) -> bool {
+        self.weight[cell] < 0.0 && !surrogate.is_bounded()
     }
 
     /// Adds value and derivatives to `sum`; slopes are e^shift times smaller than they are.
     fn add(
         &self,
         s: &[f64],
-        labels: &Labels,
+        flags: &Flags,
         t: &[f64],
         surrogate: Surrogate,
         shift: f64,
@@ -302,42 +324,85 @@ impl Merged {
             _ => (surrogate.value(u), (surrogate.log_slope(u) - shift).exp()),
         };
         sum.value += self.constant;
-        for (i, s) in s.iter().enumerate() {
-            let weight = self.weight(labels, i);
-            if weight == 0.0 {
-                continue;
-            }
-            let k = self.at.index(labels, i);
-            let u = s - t[k];
-            // Where "above" helps, a convex bound must stand on the other side: 1 − h(−u) instead of h(u).
-            let (value, slope) = match weight > 0.0 || surrogate.is_bounded() {
-                true => slope(u),
-                false => {
-                    let (value, slope) = slope(-u);
-                    (1.0 - value, slope)
+        let Cells { attributes, threshold } = &self.cells;
+        if self.weight.iter().any(|weight| *weight != 0.0) {
+            for (i, s) in s.iter().enumerate() {
+                let cell = flags.cell(attributes, i);
+                let weight = self.weight[cell];
+                if weight == 0.0 {
+                    continue;
                 }
-            };
-            sum.value += weight * value;
-            sum.by_score[i] += weight * slope;
-            sum.by_threshold[k] -= weight * slope;
+                let k = threshold[cell];
+                let u = s - t[k];
+                let (value, slope) = match self.turned(cell, surrogate) {
+                    false => slope(u),
+                    true => {
+                        let (value, slope) = slope(-u);
+                        (1.0 - value, slope)
+                    }
+                };
+                sum.value += weight * value;
+                sum.by_score[i] += weight * slope;
+                sum.by_threshold[k] -= weight * slope;
+            }
         }
-        self.precisions.iter().try_for_each(|term| term.add_precision(s, labels, t, slope, sum))
+        for term in &self.precisions {
+            let members = || {
+                let cells = (0..s.len()).map(|i| (i, flags.cell(attributes, i)));
+                cells.filter(|(_, cell)| term.within.holds(attributes, *cell))
+            };
+            let mut mass = [0.0; 2];
+            for (i, cell) in members() {
+                mass[cell & 1] += slope(s[i] - t[threshold[cell]]).0;
+            }
+            let (value, by_class) = term.precision(mass[1], mass[0])?;
+            sum.value += value;
+            for (i, cell) in members() {
+                let k = threshold[cell];
+                let by_score = by_class[cell & 1] * slope(s[i] - t[k]).1;
+                sum.by_score[i] += by_score;
+                sum.by_threshold[k] -= by_score;
+            }
+        }
+        Ok(())
+    }
+
+    /// Value, and the derivative in the mass of each cell, from the masses above the threshold and the sizes of the cells.
+    pub fn of_masses(&self, mass: &[f64], surrogate: Surrogate, size: &[f64]) -> Result<(f64, Vec<f64>)> {
+        let (mut value, mut by_mass) = (self.constant, self.weight.clone());
+        for (cell, weight) in self.weight.iter().enumerate() {
+            let turned = self.turned(cell, surrogate);
+            value += weight * if turned { size[cell] - mass[cell] } else { mass[cell] };
+        }
+        for term in &self.precisions {
+            let (tp, fp) = term.above(&self.cells, mass);
+            let (own, by_class) = term.precision(tp, fp)?;
+            value += own;
+            let members = by_mass.iter_mut().enumerate();
+            for (cell, by_mass) in members.filter(|(c, _)| term.within.holds(&self.cells.attributes, *c)) {
+                *by_mass += by_class[cell & 1];
+            }
+        }
+        Ok((value, by_mass))
     }
 
     /// The same value as a tensor.
     fn tensor(&self, s: &Tensor, labels: &Labels, t: &[f64], surrogate: Surrogate) -> Result<Tensor> {
+        let cells = labels.cells(&self.cells.attributes, s.device())?;
         let each = |f: &dyn Fn(usize) -> f64| {
-            let values: Vec<f64> = (0..labels.n()).map(f).collect();
-            Ok::<_, Error>(Tensor::new(values, s.device())?.to_dtype(s.dtype())?)
+            let values = (0..self.weight.len()).map(f).collect();
+            Ok::<_, Error>(
+                to_tensor(values, self.weight.len(), s.dtype(), s.device())?.index_select(&cells, 0)?,
+            )
         };
-        let u = s.sub(&each(&|i| t[self.at.index(labels, i)])?)?;
+        let u = s.sub(&each(&|c| t[self.cells.threshold[c]])?)?;
         let (above, below) = (surrogate.of(&u)?, (1.0 - surrogate.of(&u.neg()?)?)?);
-        let hurts = (&above * each(&|i| self.weight(labels, i).max(0.0))?)?.sum_all()?;
-        let helps = (below * each(&|i| self.weight(labels, i).min(0.0))?)?.sum_all()?;
+        let hurts = (&above * each(&|c| self.weight[c].max(0.0))?)?.sum_all()?;
+        let helps = (below * each(&|c| self.weight[c].min(0.0))?)?.sum_all()?;
         let mut total = ((hurts + helps)? + self.constant)?;
         for term in &self.precisions {
-            let inside = |i: usize| f64::from(u8::from(labels.is_within(term.within, i)));
-            let right = |i: usize| if labels.is_positive(i) { inside(i) } else { 0.0 };
+            let inside = |c: usize| f64::from(u8::from(term.within.holds(&self.cells.attributes, c)));
+            let right = |c: usize| if c & 1 == 1 { inside(c) } else { 0.0 };
             let (tp, all) = ((&above * each(&right)?)?.sum_all()?, (&above * each(&inside)?)?.sum_all()?);
             total = (total + ((tp / all)? * term.weight)?)?;
         }
@@ -388,9 +453,15 @@ impl RateSum {
             ));
         }
         for attribute in self.terms.iter().flat_map(Term::attributes) {
-            labels.attribute(attribute)?;
+            labels.has(attribute)?;
         }
         Ok(())
+    }
+
+    /// Its terms by the threshold that they are taken at, each sample with one weight.
+    pub(super) fn merged(&self, labels: &Labels, t: &[f64]) -> Result<Vec<Merged>> {
+        self.check(labels.n(), labels, t)?;
+        self.by_threshold().iter().map(|(at, terms)| Merged::of(*at, terms, labels)).collect()
     }
 
     /// Largest index of a threshold, plus one.
@@ -405,16 +476,10 @@ impl RateSum {
     /// Smooth value and derivatives at scores (n) and thresholds (m).
     ///
     /// An unbounded surrogate bounds the sum of what a sample weighs in all terms at its threshold, not each term. Cost: O(n)
-    /// per term. Fails: `Shape` unless there is a score per label and a threshold for every term, `Config` for an
+    /// per term. Host: the scores. Fails: `Shape` unless there is a score per label and a threshold for every term, `Config` for an
     /// attribute that the labels lack, `Data` if a class or a group of a rate has no member.
     /// Book: `rate/smooth.md#eq-rate-smooth-gradient`, `#eq-rate-smooth-shift`, `rate/games.md#eq-rate-merged`.
-    pub fn slopes(
-        &self,
-        s: impl Numbers,
-        labels: &Labels,
-        t: &[f64],
-        surrogate: Surrogate,
-    ) -> Result<Slopes> {
+    pub fn slopes(&self, s: impl AsF64, labels: &Labels, t: &[f64], surrogate: Surrogate) -> Result<Slopes> {
         self.shifted_slopes(&s.numbers()?, labels, t, surrogate, 0.0)
     }
 
@@ -428,12 +493,13 @@ impl RateSum {
         shift: f64,
     ) -> Result<Slopes> {
         self.check(s.len(), labels, t)?;
+        let flags = labels.flags()?;
         // Fixed pieces, so that the result does not depend on the number of threads.
         let some = |groups: &[(At, Vec<Term>)]| -> Result<Slopes> {
             let mut sum =
                 Slopes { value: 0.0, by_score: vec![0.0; s.len()], by_threshold: vec![0.0; t.len()] };
             for (at, terms) in groups {
-                Merged::of(*at, terms, labels)?.add(s, labels, t, surrogate, shift, &mut sum)?;
+                Merged::of(*at, terms, labels)?.add(s, flags, t, surrogate, shift, &mut sum)?;
             }
             Ok(sum)
         };
@@ -455,58 +521,53 @@ impl RateSum {
         Ok(sum)
     }
 
-    /// Largest logarithm of a slope among the samples that count.
-    pub(super) fn largest_log_slope(
-        &self,
-        s: &[f64],
-        labels: &Labels,
-        t: &[f64],
-        surrogate: Surrogate,
-    ) -> f64 {
-        let mut most = f64::NEG_INFINITY;
-        for term in &self.terms {
-            let (p, n) = match term.rate {
-                Rate::FalsePositive | Rate::TrueNegative => (false, true),
-                Rate::FalseNegative | Rate::TruePositive => (true, false),
-                Rate::Precision | Rate::Coverage | Rate::Error => (true, true),
-            };
-            let counts =
-                |i: &usize| (if labels.is_positive(*i) { p } else { n }) && labels.is_within(term.within, *i);
-            for i in (0..s.len()).filter(counts) {
-                most = most.max(surrogate.log_slope(s[i] - t[term.at.index(labels, i)]));
-            }
-        }
-        most
-    }
-
     /// Exact value, counted with the strict rule s > t.
     ///
-    /// Fails: as [`slopes`](RateSum::slopes), and `Data` if nothing is above the threshold of a precision.
+    /// Host: the scores. Fails: as [`slopes`](RateSum::slopes), and `Data` if nothing is above the threshold of a precision.
     /// Book: `rate/smooth.md#eq-rate-smooth-gap`.
-    pub fn count(&self, s: impl Numbers, labels: &Labels, t: &[f64]) -> Result<f64> {
+    pub fn count(&self, s: impl AsF64, labels: &Labels, t: &[f64]) -> Result<f64> {
         let s = s.numbers()?;
         self.check(s.len(), labels, t)?;
+        let flags = labels.flags()?;
+        self.counted(labels, |cells| {
+            let mut above = vec![0.0; cells.threshold.len()];
+            for (i, s) in s.iter().enumerate() {
+                let cell = flags.cell(&cells.attributes, i);
+                above[cell] += f64::from(u8::from(*s > t[cells.threshold[cell]]));
+            }
+            Ok(above)
+        })
+    }
+
+    /// The exact value from how many of each cell are above their threshold.
+    pub(super) fn counted(
+        &self,
+        labels: &Labels,
+        mut above: impl FnMut(&Cells) -> Result<Vec<f64>>,
+    ) -> Result<f64> {
+        let mut known: Vec<(Cells, Vec<f64>)> = Vec::new();
         let mut value = self.constant;
         for term in &self.terms {
             let counts = labels.counts(term.within)?;
             term.rate.counted(counts, term.within)?;
-            let (mut tp, mut fp) = (0usize, 0usize);
-            for (i, s) in s.iter().enumerate() {
-                if labels.is_within(term.within, i) && *s > t[term.at.index(labels, i)] {
-                    *if labels.is_positive(i) { &mut tp } else { &mut fp } += 1;
-                }
+            let cells = Cells::of(term.at, &[*term]);
+            if !known.iter().any(|(of, _)| *of == cells) {
+                let found = above(&cells)?;
+                known.push((cells.clone(), found));
             }
+            let each = known.iter().find(|(of, _)| *of == cells).map_or(&[][..], |(_, each)| each);
+            let (tp, fp) = term.above(&cells, each);
             value += term.weight
                 * match term.rate.weights(counts.0, counts.1) {
                     Some((on_positive, on_negative, constant)) => {
-                        constant + on_positive * tp as f64 + on_negative * fp as f64
+                        constant + on_positive * tp + on_negative * fp
                     }
-                    None if tp + fp == 0 => {
+                    None if tp + fp == 0.0 => {
                         let why =
                             "no score is above the threshold, so precision has no value; lower the threshold";
                         return Err(Error::data("scores", why));
                     }
-                    None => tp as f64 / (tp + fp) as f64,
+                    None => tp / (tp + fp),
                 };
         }
         Ok(value)
@@ -518,9 +579,9 @@ impl RateSum {
     /// Fails: as [`slopes`](RateSum::slopes).
     pub fn tensor(&self, s: &Tensor, labels: &Labels, t: &[f64], surrogate: Surrogate) -> Result<Tensor> {
         self.check(s.elem_count(), labels, t)?;
-        let mut total = Tensor::new(self.constant, s.device())?.to_dtype(s.dtype())?;
-        for (at, terms) in self.by_threshold() {
-            total = (total + Merged::of(at, &terms, labels)?.tensor(s, labels, t, surrogate)?)?;
+        let mut total = to_tensor(vec![self.constant], (), s.dtype(), s.device())?;
+        for merged in self.merged(labels, t)? {
+            total = (total + merged.tensor(s, labels, t, surrogate)?)?;
         }
         Ok(total)
     }

@@ -2,11 +2,12 @@
 
 use rayon::prelude::*;
 
-use super::labels::{Labels, Within};
-use super::problem::{RateProblem, Thresholds, WORTH_SPLITTING};
+use super::labels::{Flags, Within};
+use super::problem::{RateProblem, Thresholds};
 use super::rates::{At, Rate, RateSum, Term};
+use super::scored::{Scored, WORTH_SPLITTING};
 use super::surrogate::{Surrogate, sigmoids};
-use super::threshold::{hard_threshold, smooth_threshold};
+use super::threshold::{Members, Root, hard_threshold, smooth_thresholds};
 use crate::error::{Error, Result};
 
 /// The shape of a problem's constraints.
@@ -60,13 +61,23 @@ impl Share {
         Err(Error::config("target rate", self.target, allowed))
     }
 
-    fn counts(&self, labels: &Labels, i: usize) -> bool {
-        (if labels.is_positive(i) { self.positives } else { self.negatives })
-            && labels.is_within(self.within, i)
+    /// The attributes that say who counts, and which of their cells do.
+    fn cells(&self) -> (Vec<usize>, Vec<bool>) {
+        let attributes: Vec<usize> = self.within.attribute().into_iter().collect();
+        let of_class = |cell: usize| if cell & 1 == 1 { self.positives } else { self.negatives };
+        let counts = |cell: usize| of_class(cell) && self.within.holds(&attributes, cell);
+        let counts = (0..2usize << attributes.len()).map(counts).collect();
+        (attributes, counts)
     }
 
-    fn scores(&self, s: &[f64], labels: &Labels) -> Vec<f64> {
-        (0..s.len()).filter(|i| self.counts(labels, *i)).map(|i| s[i]).collect()
+    fn members<'a>(&self, scored: &'a Scored) -> Result<Members<'a>> {
+        let (attributes, counts) = self.cells();
+        scored.members(&attributes, &counts)
+    }
+
+    fn scores(&self, s: &[f64], flags: &Flags) -> Vec<f64> {
+        let (attributes, counts) = self.cells();
+        (0..s.len()).filter(|i| counts[flags.cell(&attributes, *i)]).map(|i| s[i]).collect()
     }
 
     fn same_members(&self, other: &Share) -> bool {
@@ -74,8 +85,8 @@ impl Share {
     }
 
     /// Hard threshold: at most the target above it, or at least for a share that is wanted.
-    fn hard(&self, s: &[f64], labels: &Labels, target: f64) -> Result<f64> {
-        let mut own = self.scores(s, labels);
+    fn hard(&self, s: &[f64], flags: &Flags, target: f64) -> Result<f64> {
+        let mut own = self.scores(s, flags);
         if self.negatives {
             return hard_threshold(own, target);
         }
@@ -155,53 +166,49 @@ impl Kind {
     }
 }
 
-pub(super) fn thresholds(
-    problem: &RateProblem,
-    s: &[f64],
-    labels: &Labels,
-    warm: &[f64],
-) -> Result<Thresholds> {
-    problem.countable(labels)?;
+pub(super) fn thresholds(problem: &RateProblem, scored: &Scored, warm: &[f64]) -> Result<Thresholds> {
+    problem.countable(scored.labels)?;
     let Surrogate::Sigmoid { sharpness } = problem.surrogate() else {
-        return Ok(Thresholds { t: hard_thresholds(problem, s, labels)?, passes: 1, residual: f64::NAN });
+        return Ok(Thresholds { t: hard_thresholds(problem, scored)?, passes: 1, residual: f64::NAN });
     };
     let (t, passes) = match problem.kind() {
-        Kind::Separable(shares) => return at_shares(shares, s, labels, warm, sharpness),
-        Kind::Precision(target) => at_precision(problem, s, labels, *target)?,
+        Kind::Separable(shares) => return at_shares(shares, scored, warm, sharpness),
+        Kind::Precision(target) => at_precision(problem, scored, *target)?,
         Kind::Parity { shared, attribute, overall } => {
-            at_parity(shared, *attribute, overall, s, labels, sharpness)?
+            at_parity(shared, *attribute, overall, scored, sharpness)?
         }
         Kind::Fixed => return Err(fixed()),
     };
-    let residual = problem.constraints().iter().try_fold(0.0f64, |most, g| {
-        Ok::<_, Error>(most.max(g.slopes(s, labels, &t, problem.surrogate())?.value.abs()))
-    })?;
+    let sums: Vec<&RateSum> = problem.constraints().iter().collect();
+    let rows = scored.slopes(&sums, &t, problem.surrogate())?;
+    let residual = rows.iter().fold(0.0f64, |most, g| most.max(g.value.abs()));
     Ok(Thresholds { t, passes, residual })
 }
 
 /// One smooth quantile per threshold.
-fn at_shares(
-    shares: &[Share],
-    s: &[f64],
-    labels: &Labels,
-    warm: &[f64],
-    sharpness: f64,
-) -> Result<Thresholds> {
+fn at_shares(shares: &[Share], scored: &Scored, warm: &[f64], sharpness: f64) -> Result<Thresholds> {
     // Thresholds of one grid share their scores.
-    let mut lists: Vec<(&Share, Vec<f64>)> = Vec::new();
-    for share in shares {
-        if !lists.iter().any(|(of, _)| of.same_members(share)) {
-            lists.push((share, share.scores(s, labels)));
+    let mut lists: Vec<(&Share, Members, Vec<usize>)> = Vec::new();
+    for (k, share) in shares.iter().enumerate() {
+        match lists.iter_mut().find(|(of, ..)| of.same_members(share)) {
+            Some((.., own)) => own.push(k),
+            None => lists.push((share, share.members(scored)?, vec![k])),
         }
     }
-    let root = |(k, share): (usize, &Share)| {
-        let own = lists.iter().find(|(of, _)| of.same_members(share)).map_or(&[][..], |(_, list)| list);
-        smooth_threshold(own, share.target, sharpness, warm.get(k).copied())
-    };
-    let roots = match shares.len() * s.len() < WORTH_SPLITTING {
-        true => shares.iter().enumerate().map(root).collect::<Result<Vec<_>>>()?,
-        false => shares.par_iter().enumerate().map(root).collect::<Result<Vec<_>>>()?,
-    };
+    let few = shares.len() * scored.labels.n() < WORTH_SPLITTING;
+    let mut roots = vec![Root { threshold: 0.0, passes: 0, residual: 0.0 }; shares.len()];
+    for (_, members, own) in &lists {
+        let solve = |own: &[usize]| {
+            let asked: Vec<_> = own.iter().map(|k| (shares[*k].target, warm.get(*k).copied())).collect();
+            smooth_thresholds(members, &asked, sharpness)
+        };
+        // Each core takes thresholds of its own; a device takes all in one pass.
+        let found = match members {
+            Members::Host(_) if !few => own.par_chunks(1).map(solve).collect::<Result<Vec<_>>>()?.concat(),
+            _ => solve(own)?,
+        };
+        own.iter().zip(found).for_each(|(k, root)| roots[*k] = root);
+    }
     Ok(Thresholds {
         t: roots.iter().map(|root| root.threshold).collect(),
         passes: roots.iter().map(|root| root.passes).sum(),
@@ -209,33 +216,28 @@ fn at_shares(
     })
 }
 
-pub(super) fn hard_thresholds(problem: &RateProblem, s: &[f64], labels: &Labels) -> Result<Vec<f64>> {
-    problem.countable(labels)?;
+/// Host: all scores and labels.
+pub(super) fn hard_thresholds(problem: &RateProblem, scored: &Scored) -> Result<Vec<f64>> {
+    problem.countable(scored.labels)?;
+    let (s, flags) = (&scored.on_host()?[..], scored.labels.flags()?);
     match problem.kind() {
-        Kind::Separable(shares) => shares.iter().map(|share| share.hard(s, labels, share.target)).collect(),
-        Kind::Precision(target) => Ok(vec![hard_at_precision(s, labels, *target)?]),
+        Kind::Separable(shares) => shares.iter().map(|share| share.hard(s, flags, share.target)).collect(),
+        Kind::Precision(target) => Ok(vec![hard_at_precision(s, flags, *target)?]),
         Kind::Parity { shared, attribute, overall } => {
-            let groups = [Within::With(*attribute), Within::Without(*attribute)]
-                .map(|within| Share { within, ..*shared });
-            let at = |q: f64| -> Result<[f64; 2]> {
-                Ok([groups[0].hard(s, labels, q)?, groups[1].hard(s, labels, q)?])
-            };
+            let groups = [Within::With(*attribute), Within::Without(*attribute)];
+            let own = groups.map(|within| Share { within, ..*shared });
+            let at =
+                |q: f64| -> Result<[f64; 2]> { Ok([own[0].hard(s, flags, q)?, own[1].hard(s, flags, q)?]) };
             // The overall rate grows with the common share: bisection to less than one sample.
-            let above = |t: [f64; 2]| -> Result<f64> {
-                let members = (0..s.len()).filter(|i| overall.counts(labels, *i));
-                let (mut hits, mut n) = (0usize, 0usize);
-                for i in members {
-                    hits += usize::from(
-                        s[i] > if labels.is_within(Within::With(*attribute), i) { t[0] } else { t[1] },
-                    );
-                    n += 1;
-                }
-                Ok(hits as f64 / n as f64)
+            let counted = groups.map(|within| Share { within, ..*overall }.scores(s, flags));
+            let above = |t: [f64; 2]| {
+                let hits = |g: usize| counted[g].iter().filter(|s| **s > t[g]).count();
+                (hits(0) + hits(1)) as f64 / (counted[0].len() + counted[1].len()) as f64
             };
             let (mut low, mut high) = (0.0, 1.0);
             while (high - low) * s.len() as f64 > 0.01 {
                 let q = 0.5 * (low + high);
-                *if above(at(q)?)? <= overall.target + 1e-9 { &mut low } else { &mut high } = q;
+                *if above(at(q)?) <= overall.target + 1e-9 { &mut low } else { &mut high } = q;
             }
             Ok(at(low)?.to_vec())
         }
@@ -244,16 +246,20 @@ pub(super) fn hard_thresholds(problem: &RateProblem, s: &[f64], labels: &Labels)
 }
 
 fn fixed() -> Error {
-    Error::config("thresholds", "fixed at zero", "a problem of equations; inequalities are for Method::Tfco")
+    Error::config(
+        "thresholds",
+        "fixed at zero",
+        "a problem of equations; inequalities are for RateTraining::tfco",
+    )
 }
 
 /// Lowest threshold with at least the target precision, by counting.
-fn hard_at_precision(s: &[f64], labels: &Labels, target: f64) -> Result<f64> {
+fn hard_at_precision(s: &[f64], flags: &Flags, target: f64) -> Result<f64> {
     let mut order: Vec<usize> = (0..s.len()).collect();
     order.sort_by(|i, j| s[*j].total_cmp(&s[*i]));
     let (mut tp, mut best, mut found) = (0usize, 0.0f64, None);
     for (rank, i) in order.iter().enumerate() {
-        tp += usize::from(labels.is_positive(*i));
+        tp += usize::from(flags.is_positive(*i));
         let next = order.get(rank + 1).map_or(f64::NEG_INFINITY, |j| s[*j]);
         if next == s[*i] {
             continue;
@@ -270,9 +276,10 @@ fn hard_at_precision(s: &[f64], labels: &Labels, target: f64) -> Result<f64> {
     })
 }
 
-/// The smooth solution nearest to the lowest hard threshold that reaches the precision.
-fn at_precision(problem: &RateProblem, s: &[f64], labels: &Labels, target: f64) -> Result<(Vec<f64>, usize)> {
-    let hard = hard_at_precision(s, labels, target)?;
+/// The smooth solution nearest to the lowest hard threshold that reaches the precision. Host: all scores and labels.
+fn at_precision(problem: &RateProblem, scored: &Scored, target: f64) -> Result<(Vec<f64>, usize)> {
+    let (s, labels) = (&scored.on_host()?[..], scored.labels);
+    let hard = hard_at_precision(s, labels.flags()?, target)?;
     let passes = std::cell::Cell::new(1);
     // Precision, or 0 where nothing is above.
     let gap = |t: f64| {
@@ -322,13 +329,13 @@ fn at_parity(
     shared: &Share,
     attribute: usize,
     overall: &Share,
-    s: &[f64],
-    labels: &Labels,
+    scored: &Scored,
     sharpness: f64,
 ) -> Result<(Vec<f64>, usize)> {
     let groups = [Within::With(attribute), Within::Without(attribute)];
-    let own = groups.map(|within| Share { within, ..*shared }.scores(s, labels));
-    let counted = groups.map(|within| Share { within, ..*overall }.scores(s, labels));
+    let members = |share: &Share, g: usize| Share { within: groups[g], ..*share }.members(scored);
+    let own = [members(shared, 0)?, members(shared, 1)?];
+    let counted = [members(overall, 0)?, members(overall, 1)?];
     let n = (counted[0].len() + counted[1].len()) as f64;
     let mut t: [Option<f64>; 2] = [None; 2];
     let mut passes = 0;
@@ -339,20 +346,17 @@ fn at_parity(
         let q = if v >= 0.0 { big } else { small };
         let (mut rate, mut slope) = (0.0, 0.0);
         for g in 0..2 {
-            let root = smooth_threshold(&own[g][..], q.clamp(1e-300, 1.0 - 1e-16), sharpness, t[g])?;
+            let asked = [(q.clamp(1e-300, 1.0 - 1e-16), t[g])];
+            let root = smooth_thresholds(&own[g], &asked, sharpness)?.swap_remove(0);
             passes += root.passes + 1;
             t[g] = Some(root.threshold);
-            let spread = |scores: &[f64]| {
-                scores.iter().fold((0.0, 0.0), |(value, spread), s| {
-                    let x = sharpness * (s - root.threshold);
-                    let (big, small) = sigmoids(x);
-                    (value + if x >= 0.0 { big } else { small }, spread + big * small)
-                })
+            let sums = |members: &Members| {
+                Ok::<_, Error>(members.sums(&[root.threshold], sharpness)?.swap_remove(0))
             };
-            let (above, width) = spread(&counted[g]);
+            let ([above, _, width], [_, _, spread]) = (sums(&counted[g])?, sums(&own[g])?);
             rate += above / n;
             // dt/dq = −1 / (τ mean of σσ') over the group's own scores.
-            slope += width / n * (own[g].len() as f64 / spread(&own[g]).1) * big * small;
+            slope += width / n * (own[g].len() as f64 / spread) * big * small;
         }
         let residual = rate - overall.target;
         if residual.abs() <= 1e-13 || high - low <= 1e-14 * v.abs().max(1.0) {

@@ -84,12 +84,48 @@ impl Surrogate {
     /// Value on a tensor, with its gradient, on the tensor's device.
     pub fn of(self, u: &Tensor) -> Result<Tensor> {
         Ok(match self {
+            _ if u.elem_count() == 0 => u.clone(), // of which a device makes no sigmoid
             Surrogate::Sigmoid { sharpness } => candle_nn::ops::sigmoid(&(u * sharpness)?)?,
             Surrogate::Softplus { sharpness } => {
                 let x = (u * sharpness)?;
                 (x.relu()? + (x.abs()?.neg()?.exp()? + 1.0)?.log()?)?
             }
             Surrogate::Hinge => (u + 1.0)?.relu()?,
+        })
+    }
+
+    /// Value and slope on a tensor as they are on the host, where a slope may be e^shift times smaller than it is.
+    pub(super) fn with_slope(self, u: &Tensor, shift: f64) -> Result<(Tensor, Tensor)> {
+        let (value, slope) = match self {
+            Surrogate::Sigmoid { sharpness } => {
+                let x = (u * sharpness)?;
+                let (high, low) = tensor_sigmoids(&x)?;
+                (x.ge(0.0)?.where_cond(&high, &low)?, ((high * low)? * sharpness)?)
+            }
+            Surrogate::Softplus { sharpness } => {
+                let x = (u * sharpness)?;
+                let (high, low) = tensor_sigmoids(&x)?;
+                ((x.relu()? - high.log()?)?, (x.ge(0.0)?.where_cond(&high, &low)? * sharpness)?)
+            }
+            Surrogate::Hinge => ((u + 1.0)?.relu()?, u.gt(-1.0)?.to_dtype(u.dtype())?),
+        };
+        // The shift is the largest of those that count; others might overflow, and infinity times a weight of 0 is no number.
+        Ok((value, if shift == 0.0 { slope } else { (self.log_slope_of(u)? - shift)?.minimum(0.0)?.exp()? }))
+    }
+
+    /// [`log_slope`](Surrogate::log_slope) on a tensor.
+    pub(super) fn log_slope_of(self, u: &Tensor) -> Result<Tensor> {
+        let tail = |x: &Tensor| Ok::<_, Error>((x.abs()?.neg()?.exp()? + 1.0)?.log()?);
+        Ok(match self {
+            Surrogate::Sigmoid { sharpness } => {
+                let x = (u * sharpness)?;
+                ((x.abs()?.neg()? - (tail(&x)? * 2.0)?)? + sharpness.ln())?
+            }
+            Surrogate::Softplus { sharpness } => {
+                let x = (u * sharpness)?;
+                ((x.neg()?.relu()?.neg()? - tail(&x)?)? + sharpness.ln())?
+            }
+            Surrogate::Hinge => u.gt(-1.0)?.to_dtype(u.dtype())?.log()?,
         })
     }
 
@@ -119,4 +155,12 @@ pub(super) fn sigmoids(x: f64) -> (f64, f64) {
     let e = (-x.abs()).exp();
     let high = 1.0 / (1.0 + e);
     (high, e * high)
+}
+
+/// The same of a tensor.
+pub(super) fn tensor_sigmoids(x: &Tensor) -> Result<(Tensor, Tensor)> {
+    let e = x.abs()?.neg()?.exp()?;
+    let high = (&e + 1.0)?.recip()?;
+    let low = (e * &high)?;
+    Ok((high, low))
 }

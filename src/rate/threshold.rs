@@ -1,11 +1,14 @@
 //! The threshold at which a share of scores lies above: smooth, by a safeguarded Newton method, and hard, by counting.
 
+use std::borrow::Cow;
+
+use candle_core::Tensor;
 use rayon::prelude::*;
 
-use super::surrogate::sigmoids;
+use super::surrogate::{sigmoids, tensor_sigmoids};
 use crate::distribution::beta_cdf;
 use crate::error::{Error, Result};
-use crate::numbers::Numbers;
+use crate::numbers::{AsF64, to_tensor};
 
 /// A threshold that was solved for.
 ///
@@ -68,46 +71,153 @@ const PIECE: usize = 1 << 14;
 /// assert!((root.threshold - (2.0 + 3f64.ln())).abs() < 1e-12);
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub fn smooth_threshold(
-    scores: impl Numbers,
-    target: f64,
+pub fn smooth_threshold(scores: impl AsF64, target: f64, sharpness: f64, warm: Option<f64>) -> Result<Root> {
+    let members = Members::Host(scores.numbers()?);
+    Ok(smooth_thresholds(&members, &[(target, warm)], sharpness)?.swap_remove(0))
+}
+
+/// The same for several targets, each with its guess, whose passes are taken together.
+pub(super) fn smooth_thresholds(
+    members: &Members,
+    asked: &[(f64, Option<f64>)],
     sharpness: f64,
-    warm: Option<f64>,
-) -> Result<Root> {
-    let s = scores.numbers()?;
-    let n = s.len() as f64;
-    if s.is_empty() {
+) -> Result<Vec<Root>> {
+    let n = members.len() as f64;
+    if members.len() == 0 {
         return Err(Error::shape("scores of a threshold", "at least one", 0));
     }
-    if !(target > 0.0 && target < 1.0) {
-        let allowed = "between 0 and 1, both excluded; threshold_at_fpr of Scores takes the ends too";
-        return Err(Error::config("target rate", target, allowed));
+    for (target, _) in asked {
+        if !(*target > 0.0 && *target < 1.0) {
+            let allowed = "between 0 and 1, both excluded; threshold_at_fpr of Scores takes the ends too";
+            return Err(Error::config("target rate", target, allowed));
+        }
     }
     if !(sharpness > 0.0 && sharpness.is_finite()) {
         return Err(Error::config("sharpness", sharpness, "a positive number"));
     }
-    let (least, most) = ends(&s)?;
-    let odds = target.ln() - (-target).ln_1p();
-    let (mut low, mut high) = (least - odds / sharpness, most - odds / sharpness);
-    let guess = warm.filter(|t| t.is_finite()).unwrap_or_else(|| hard_threshold_of(&s, target, most));
-    let mut t = if high > low { guess.clamp(low, high) } else { low };
-    let mut root = Root { threshold: t, passes: 0, residual: f64::INFINITY };
-    while root.passes < MOST_PASSES {
-        let [above, below, spread] = sums(&s, t, sharpness).map(|sum| sum / n);
-        let residual = above - target;
-        root = Root { threshold: t, passes: root.passes + 1, residual };
-        let step = (above.ln() - below.ln() - odds) / (sharpness * spread * (1.0 / above + 1.0 / below));
-        let last_digit = 4.0 * f64::EPSILON * t.abs().max(1.0);
-        if residual.abs() <= TOLERANCE * target.min(1.0 - target)
-            || step.abs() <= last_digit
-            || high - low <= last_digit
-        {
-            return Ok(root);
+    let ends = members.ends()?;
+    let mut searches: Vec<Search> = asked
+        .iter()
+        .map(|(target, warm)| {
+            let guess = warm.filter(|t| t.is_finite()).unwrap_or_else(|| members.guess(*target, ends.1));
+            Search::new(*target, sharpness, ends, guess)
+        })
+        .collect();
+    loop {
+        let mut open: Vec<&mut Search> = searches.iter_mut().filter(|search| !search.done).collect();
+        if open.is_empty() {
+            return Ok(searches.iter().map(|search| search.root).collect());
         }
-        *if residual > 0.0 { &mut low } else { &mut high } = t;
-        t = if low < t + step && t + step < high { t + step } else { 0.5 * (low + high) };
+        let t: Vec<f64> = open.iter().map(|search| search.t).collect();
+        for (search, sums) in open.iter_mut().zip(members.sums(&t, sharpness)?) {
+            search.step(sums.map(|sum| sum / n));
+        }
     }
-    Ok(root)
+}
+
+/// A threshold on its way to a target: Newton's method in a bracket.
+struct Search {
+    target: f64,
+    odds: f64,
+    sharpness: f64,
+    low: f64,
+    high: f64,
+    t: f64,
+    root: Root,
+    done: bool,
+}
+
+impl Search {
+    fn new(target: f64, sharpness: f64, (least, most): (f64, f64), guess: f64) -> Search {
+        let odds = target.ln() - (-target).ln_1p();
+        let (low, high) = (least - odds / sharpness, most - odds / sharpness);
+        let t = if high > low { guess.clamp(low, high) } else { low };
+        let root = Root { threshold: t, passes: 0, residual: f64::INFINITY };
+        Search { target, odds, sharpness, low, high, t, root, done: false }
+    }
+
+    /// Takes the means of the smooth step at t, of its complement, and of their product.
+    fn step(&mut self, [above, below, spread]: [f64; 3]) {
+        let residual = above - self.target;
+        self.root = Root { threshold: self.t, passes: self.root.passes + 1, residual };
+        let odds = above.ln() - below.ln() - self.odds;
+        let step = odds / (self.sharpness * spread * (1.0 / above + 1.0 / below));
+        let last_digit = 4.0 * f64::EPSILON * self.t.abs().max(1.0);
+        let solved = residual.abs() <= TOLERANCE * self.target.min(1.0 - self.target);
+        if solved || step.abs() <= last_digit || self.high - self.low <= last_digit {
+            self.done = true;
+            return;
+        }
+        *if residual > 0.0 { &mut self.low } else { &mut self.high } = self.t;
+        let next = self.t + step;
+        self.t = if self.low < next && next < self.high { next } else { 0.5 * (self.low + self.high) };
+        self.done = self.root.passes == MOST_PASSES;
+    }
+}
+
+/// The scores among which a share is taken.
+pub(super) enum Members<'a> {
+    Host(Cow<'a, [f64]>),
+    /// All scores (n), who of them counts (n, 1) of 0 and 1, and how many, least, most and mean of those.
+    Device {
+        s: Tensor,
+        counted: Tensor,
+        n: usize,
+        ends: (f64, f64),
+        mean: f64,
+    },
+}
+
+impl Members<'_> {
+    /// Host: four numbers.
+    pub fn masked(s: &Tensor, counted: &Tensor) -> Result<Members<'static>> {
+        let out = (1.0 - counted)?.gt(0.0)?;
+        let end = |other: f64| out.where_cond(&(s.zeros_like()? + other)?, s);
+        let (least, most) = (end(f64::INFINITY)?.min_all()?, end(f64::NEG_INFINITY)?.max_all()?);
+        let found = [counted.sum_all()?, least, most, (counted * s)?.sum_all()?];
+        let found = Tensor::stack(&found, 0)?.to_vec1::<f64>()?;
+        let (n, ends, mean) = (found[0] as usize, (found[1], found[2]), found[3] / found[0].max(1.0));
+        Ok(Members::Device { s: s.clone(), counted: counted.unsqueeze(1)?, n, ends, mean })
+    }
+
+    pub fn len(&self) -> usize {
+        match self {
+            Members::Host(s) => s.len(),
+            Members::Device { n, .. } => *n,
+        }
+    }
+
+    fn ends(&self) -> Result<(f64, f64)> {
+        match self {
+            Members::Host(s) => ends(s),
+            Members::Device { ends, .. } => Ok(*ends),
+        }
+    }
+
+    /// Where to begin: a quantile, or the mean where one would have to sort on a device. The root is the same.
+    fn guess(&self, target: f64, most: f64) -> f64 {
+        match self {
+            Members::Host(s) => hard_threshold_of(s, target, most),
+            Members::Device { mean, .. } => *mean,
+        }
+    }
+
+    /// Sums of σ(τ(s−t)), of its complement, and of their product, for each threshold. Host: these sums.
+    pub fn sums(&self, t: &[f64], sharpness: f64) -> Result<Vec<[f64; 3]>> {
+        let (s, counted) = match self {
+            Members::Host(list) => return Ok(t.iter().map(|t| sums(list, *t, sharpness)).collect()),
+            Members::Device { s, counted, .. } => (s, counted),
+        };
+        let at = to_tensor(t.to_vec(), (t.len(), 1), s.dtype(), s.device())?;
+        let x = (s.unsqueeze(0)?.broadcast_sub(&at)? * sharpness)?;
+        let (high, low) = tensor_sigmoids(&x)?;
+        let up = x.ge(0.0)?;
+        let (above, below) = (up.where_cond(&high, &low)?, up.where_cond(&low, &high)?);
+        let sums =
+            Tensor::cat(&[above, below, (high * low)?], 0)?.matmul(counted)?.squeeze(1)?.to_vec1::<f64>()?;
+        let m = t.len();
+        Ok((0..m).map(|k| [sums[k], sums[m + k], sums[2 * m + k]]).collect())
+    }
 }
 
 /// The lowest threshold with at most a share `target` of the scores above it, counted with the strict rule s > t.
@@ -127,7 +237,7 @@ pub fn smooth_threshold(
 /// assert_eq!(hard_threshold(s, 1.0)?, f64::NEG_INFINITY);
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub fn hard_threshold(scores: impl Numbers, target: f64) -> Result<f64> {
+pub fn hard_threshold(scores: impl AsF64, target: f64) -> Result<f64> {
     let s = scores.numbers()?;
     if s.is_empty() {
         return Err(Error::shape("scores of a threshold", "at least one", 0));

@@ -14,10 +14,11 @@ use crate::table::{Cell, Table};
 /// use lastlayer::prelude::*;
 /// let data = Gaussians::a().sample(20, Seed::new(1), &Device::Cpu)?;
 /// let net = SplitNet::new(zoo::mlp(&[6, 4])?, 1, Seed::new(1), &Device::Cpu)?;
-/// let run = Trainer::adam(0.01).epochs(2).batch(10).silent().fit(&net, &data, |b| {
+/// let mut logistic = Minimise::new(&net, |b| {
 ///     let loss = bce_logits(&net.forward(&b.x, b.pass())?, &b.y)?;
 ///     Ok(Step::new(loss).report("epoch", b.epoch as f64))
-/// })?;
+/// });
+/// let run = Trainer::adam(0.01).epochs(2).batch(10).silent().fit(&mut logistic, &data)?;
 /// assert_eq!(run.history.values("epoch")?, [0.0, 1.0]); // means over the steps of each epoch
 /// assert_eq!(run.history.table()?.columns(), ["epoch", "steps", "loss", "epoch"]);
 /// assert!(run.history.values("accuracy").is_err()); // was not reported

@@ -1,12 +1,13 @@
 //! Training in the background, so that a notebook stays alive.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use super::history::History;
-use super::step::{Batch, Step, Trainable};
-use super::trainer::{Run, Trainer};
+use super::method::Method;
+use super::trainer::{Run, Trainer, Validate};
 use crate::data::Dataset;
 use crate::error::{Error, Result};
 
@@ -22,10 +23,8 @@ use crate::error::{Error, Result};
 /// let data = Gaussians::a().sample(40, Seed::new(1), &Device::Cpu)?;
 /// let net = SplitNet::new(zoo::mlp(&[6, 4])?, 1, Seed::new(1), &Device::Cpu)?;
 /// let inside = net.clone(); // shares its parameters with the thread
-/// let job = Trainer::adam(0.01)
-///     .epochs(100_000)
-///     .batch(20)
-///     .spawn(&net, &data, move |b| Ok(Step::new(bce_logits(&inside.forward(&b.x, b.pass())?, &b.y)?)))?;
+/// let logistic = Minimise::new(&net, move |b| bce_logits(&inside.forward(&b.x, b.pass())?, &b.y));
+/// let job = Trainer::adam(0.01).epochs(100_000).batch(20).spawn(logistic, &data)?;
 /// while job.poll().0 < 3 && !job.ended() {}
 /// job.stop();
 /// assert_eq!(job.join()?.stopped, Stopped::Asked);
@@ -49,7 +48,12 @@ struct Shared {
     stop: AtomicBool,
     step: AtomicUsize,
     history: Mutex<History>,
+    /// The method, when the thread has ended.
+    method: Mutex<Option<Box<dyn Any + Send>>>,
 }
+
+/// A validation that a thread may have.
+type Validation<M> = dyn FnMut(&M) -> Result<f64> + Send;
 
 impl Drop for Handle {
     fn drop(&mut self) {
@@ -65,50 +69,47 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Trainer {
     /// Starts training in the background. No progress is shown; [`Job::poll`] tells it.
     ///
-    /// The thread works on a clone of the model, which shares its parameters, and `step` moves into it: give it a clone too.
+    /// The method moves into the thread, and [`Job::method`] gives it back; clones of its network share parameters with it.
     /// Fails: `Config` for settings that cannot be, `Io` if no thread can be started. What goes wrong in training is the
     /// result of [`Job::join`].
-    pub fn spawn<T: Trainable + Clone + Send + 'static>(
-        &self,
-        model: &T,
-        data: &Dataset,
-        step: impl FnMut(&Batch) -> Result<Step> + Send + 'static,
-    ) -> Result<Job> {
-        self.start(model, data, step, None)
+    pub fn spawn<M: Method + Send + 'static>(&self, method: M, data: &Dataset) -> Result<Job> {
+        self.start(method, data, None)
     }
 
-    /// The same with a validation after each epoch, as [`fit_validated`](Trainer::fit_validated) has it.
-    pub fn spawn_validated<T: Trainable + Clone + Send + 'static>(
+    /// Starts training in the background with a validation after each epoch, as [`fit_validated`](Trainer::fit_validated).
+    pub fn spawn_validated<M: Method + Send + 'static>(
         &self,
-        model: &T,
+        method: M,
         data: &Dataset,
-        step: impl FnMut(&Batch) -> Result<Step> + Send + 'static,
-        validate: impl FnMut() -> Result<f64> + Send + 'static,
+        validate: impl FnMut(&M) -> Result<f64> + Send + 'static,
     ) -> Result<Job> {
-        self.start(model, data, step, Some(Box::new(validate)))
+        self.start(method, data, Some(Box::new(validate)))
     }
 
-    fn start<T: Trainable + Clone + Send + 'static>(
+    fn start<M: Method + Send + 'static>(
         &self,
-        model: &T,
+        mut method: M,
         data: &Dataset,
-        mut step: impl FnMut(&Batch) -> Result<Step> + Send + 'static,
-        mut validate: Option<Box<dyn FnMut() -> Result<f64> + Send>>,
+        mut validate: Option<Box<Validation<M>>>,
     ) -> Result<Job> {
         self.check(validate.is_some())?;
         let total = data.n().div_ceil(self.batch) * self.epochs;
         let shared = Arc::new(Shared::default());
         let (trainer, inside) = (self.clone().silent(), shared.clone());
-        let (model, data) = (model.clone(), data.clone());
+        let data = data.clone();
+        // A device does what a thread asks of it in the order of that thread alone: both threads wait for what they share.
+        data.x.device().synchronize()?;
         let work = move || {
-            let validate =
-                validate.as_mut().map(|validate| &mut **validate as &mut dyn FnMut() -> Result<f64>);
-            trainer.run(&model, &data, &mut step, validate, &inside.stop, &mut |state| {
-                inside.step.store(state.step, Ordering::Relaxed);
+            let validate = validate.as_mut().map(|validate| &mut **validate as Validate<M>);
+            let run = trainer.run(&mut method, &data, validate, &inside.stop, &mut |course| {
+                inside.step.store(course.step, Ordering::Relaxed);
                 let mut seen = locked(&inside.history);
                 let known = seen.epochs.len();
-                seen.epochs.extend_from_slice(&state.history.epochs[known..]);
-            })
+                seen.epochs.extend_from_slice(&course.history.epochs[known..]);
+            });
+            *locked(&inside.method) = Some(Box::new(method));
+            data.x.device().synchronize()?;
+            run
         };
         let thread = std::thread::Builder::new()
             .name("training".to_string())
@@ -145,6 +146,19 @@ impl Job {
             let hint = "the step's own code panicked; run it with fit to see where".to_string();
             Err(Error::Solve { solver: "training".into(), iters: self.poll().0, residual: f64::NAN, hint })
         })
+    }
+
+    /// The method as it was trained, once: after [`join`](Job::join).
+    ///
+    /// Fails: `Config` while the run goes on, if it was taken before, or for another type of method, which leaves it there.
+    pub fn method<M: Method + 'static>(&self) -> Result<M> {
+        let mut kept = locked(&self.handle.shared.method);
+        match kept.take().map(|method| method.downcast::<M>()) {
+            Some(Ok(method)) => return Ok(*method),
+            other => *kept = other.and_then(|other| other.err()),
+        }
+        let allowed = "one call per job, after join, for the type that was spawned";
+        Err(Error::config("method of a job", "not there", allowed))
     }
 
     /// Shows how far the run is.

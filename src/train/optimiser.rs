@@ -1,10 +1,8 @@
-//! Optimisers and the state they keep for each parameter.
+//! Optimisers and weight decay as settings.
 
-use candle_core::{Tensor, Var};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::ops::{AdamStep, SgdStep, adam_step, sgd_step};
 
 /// Rule by which a gradient becomes a step.
 ///
@@ -12,14 +10,13 @@ use crate::ops::{AdamStep, SgdStep, adam_step, sgd_step};
 /// use lastlayer::prelude::*;
 /// let data = arcs(4, 0.0, Seed::new(1), &Device::Cpu)?;
 /// for (optimiser, expected) in [
-///     (Optimiser::Sgd { momentum: 0.0, nesterov: false }, 2.0 - 0.1 * 4.0), // w² falls by rate · 2w
+///     (Optimiser::Sgd { momentum: 0.0, nesterov: false }, 2.0 - 0.1 * 4.0), // w² falls by lr · 2w
 ///     (Optimiser::adam(), 2.0 - 0.1), // Adam's first step has the length of the rate
 /// ] {
 ///     let w = Var::new(2.0f64, &Device::Cpu)?;
 ///     let groups = vec![Group::new("w", vec![("w".to_string(), w.clone())])];
-///     let model = Parameters { groups, ..Default::default() };
 ///     let trainer = Trainer { optimiser, ..Trainer::adam(0.1).batch(4).silent() };
-///     trainer.fit(&model, &data, |_| Ok(Step::new(w.sqr()?)))?;
+///     trainer.fit(&mut Minimise::over(groups, |_| Ok(w.sqr()?)), &data)?;
 ///     assert!((w.to_scalar::<f64>()? - expected).abs() < 1e-6);
 /// }
 /// # Ok::<(), lastlayer::error::Error>(())
@@ -72,9 +69,8 @@ impl Optimiser {
 /// for (decay, expected) in [(Decay::None, 2.0), (Decay::Penalty(0.5), 1.9), (Decay::Decoupled(0.5), 1.9)] {
 ///     let w = Var::new(2.0f64, &Device::Cpu)?;
 ///     let groups = vec![Group::new("w", vec![("w".to_string(), w.clone())])];
-///     let model = Parameters { groups, ..Default::default() };
 ///     let trainer = Trainer::sgd(0.1, 0.0).decay(decay).batch(4).silent();
-///     trainer.fit(&model, &data, |_| Ok(Step::new(w.sub(&w.detach())?.sqr()?)))?;
+///     trainer.fit(&mut Minimise::over(groups, |_| Ok(w.sub(&w.detach())?.sqr()?)), &data)?;
 ///     assert!((w.to_scalar::<f64>()? - expected).abs() < 1e-12);
 /// }
 /// # Ok::<(), lastlayer::error::Error>(())
@@ -85,7 +81,7 @@ pub enum Decay {
     None,
     /// The gradient of (weight / 2) ‖θ‖² is added before the optimiser sees it.
     Penalty(f64),
-    /// θ shrinks by rate · weight in each step, past the optimiser (AdamW).
+    /// θ shrinks by lr · weight in each step, past the optimiser (AdamW).
     Decoupled(f64),
 }
 
@@ -100,67 +96,11 @@ impl Decay {
     }
 
     /// Weight, and whether it is decoupled.
-    fn parts(self) -> (f64, bool) {
+    pub(super) fn parts(self) -> (f64, bool) {
         match self {
             Decay::None => (0.0, false),
             Decay::Penalty(weight) => (weight, false),
             Decay::Decoupled(weight) => (weight, true),
-        }
-    }
-}
-
-/// What an optimiser remembers of one parameter: a velocity, or two moments.
-#[derive(Clone, Debug)]
-pub(super) struct Memory {
-    pub slots: Vec<Var>,
-    /// Steps that the parameter has taken.
-    pub steps: usize,
-}
-
-impl Memory {
-    pub fn new(optimiser: Optimiser, var: &Var) -> Result<Memory> {
-        let slots = match optimiser {
-            Optimiser::Sgd { .. } => 1,
-            Optimiser::Adam { .. } => 2,
-        };
-        let zeros = (0..slots).map(|_| Ok(Var::from_tensor(&var.zeros_like()?)?));
-        Ok(Memory { slots: zeros.collect::<Result<_>>()?, steps: 0 })
-    }
-
-    /// Moves the parameter by one step.
-    pub fn step(
-        &mut self,
-        var: &Var,
-        gradient: &Tensor,
-        optimiser: Optimiser,
-        rate: f64,
-        decay: Decay,
-    ) -> Result<()> {
-        self.steps += 1;
-        let (weight_decay, decoupled) = decay.parts();
-        match (optimiser, &self.slots[..]) {
-            (Optimiser::Adam { beta1, beta2, epsilon }, [first, second]) => {
-                let step = AdamStep {
-                    lr: rate,
-                    beta1,
-                    beta2,
-                    eps: epsilon,
-                    weight_decay,
-                    decoupled,
-                    step: self.steps,
-                };
-                adam_step(var, gradient, first, second, &step)
-            }
-            (Optimiser::Sgd { momentum, nesterov }, [velocity]) => {
-                if decoupled {
-                    var.set(&(var.as_detached_tensor() * (1.0 - rate * weight_decay))?)?;
-                }
-                let weight_decay = if decoupled { 0.0 } else { weight_decay };
-                sgd_step(var, gradient, velocity, &SgdStep { lr: rate, momentum, nesterov, weight_decay })
-            }
-            _ => {
-                Err(Error::config("memory of the optimiser", self.slots.len(), "that of the same optimiser"))
-            }
         }
     }
 }

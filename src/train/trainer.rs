@@ -1,24 +1,25 @@
 //! The training loop.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use candle_core::{DType, Tensor};
 use serde::{Deserialize, Serialize};
 
-use super::checkpoint::State;
+use super::checkpoint::Course;
 use super::history::{Epoch, History};
+use super::method::{Group, Method};
 use super::optimiser::{Decay, Optimiser};
 use super::schedule::Schedule;
-use super::step::{Batch, Step, Trainable};
+use super::step::Batch;
 use crate::data::{Batches, Dataset};
 use crate::error::{Error, Result};
 use crate::progress::{Progress, Show};
 use crate::seed::Seed;
 use crate::table::{Cell, Table};
 
-/// Settings of a run: `Trainer::adam(1e-3).epochs(10).seed(SEED).fit(&net, &data, |b| …)?`.
+/// Settings of a run: `Trainer::adam(1e-3).epochs(10).seed(SEED).fit(&mut method, &data)?`.
 ///
 /// Checked by `tests/train.rs`.
 ///
@@ -30,7 +31,8 @@ use crate::table::{Cell, Table};
 /// let mut scores = Vec::new();
 /// for _ in 0..2 {
 ///     let net = SplitNet::new(zoo::mlp(&[6, 4])?, 1, Seed::new(1), &Device::Cpu)?;
-///     trainer.fit(&net, &data, |b| Ok(Step::new(bce_logits(&net.forward(&b.x, b.pass())?, &b.y)?)))?;
+///     let mut logistic = Minimise::new(&net, |b| bce_logits(&net.forward(&b.x, b.pass())?, &b.y));
+///     trainer.fit(&mut logistic, &data)?;
 ///     scores.push(net.scores_of(&data)?.to_vec1::<f32>()?);
 /// }
 /// assert_eq!(scores[0], scores[1]); // the same seed, the same numbers
@@ -40,9 +42,9 @@ use crate::table::{Cell, Table};
 pub struct Trainer {
     pub optimiser: Optimiser,
     /// Learning rate, before the schedule.
-    pub rate: f64,
+    pub lr: f64,
     pub schedule: Schedule,
-    /// Steps over which the rate rises from zero to what the schedule says.
+    /// Steps over which the learning rate rises from zero to what the schedule says.
     pub warmup: usize,
     pub decay: Decay,
     /// Longest gradient, over all parameters together; a longer one is scaled down.
@@ -51,6 +53,12 @@ pub struct Trainer {
     pub batch: usize,
     /// Batches in which every class has its share.
     pub stratified: bool,
+    /// Factors on the learning rate of single groups of a method, in place of its own.
+    pub lr_factors: BTreeMap<String, f64>,
+    /// Groups to which weight decay does not apply.
+    pub undecayed: Vec<String>,
+    /// The only group that is trained, if not all are.
+    pub only: Option<String>,
     /// Epochs without a better validation after which the run ends.
     pub patience: Option<usize>,
     /// Epochs with a lower validation than the one before, after which the run ends.
@@ -78,11 +86,11 @@ pub struct Trainer {
 /// let data = Gaussians::a().sample(20, Seed::new(1), &Device::Cpu)?;
 /// let net = SplitNet::new(zoo::mlp(&[6, 4])?, 1, Seed::new(1), &Device::Cpu)?;
 /// let trainer = Trainer::adam(0.01).epochs(50).batch(20).silent();
-/// let step = |b: &Batch| Ok(Step::new(bce_logits(&net.forward(&b.x, b.pass())?, &b.y)?));
-/// let at_once = trainer.clone().max_seconds(0.0).fit(&net, &data, step)?;
+/// let mut logistic = Minimise::new(&net, |b| bce_logits(&net.forward(&b.x, b.pass())?, &b.y));
+/// let at_once = trainer.clone().max_seconds(0.0).fit(&mut logistic, &data)?;
 /// assert_eq!((at_once.stopped, at_once.steps), (Stopped::OutOfTime, 0));
 /// // A validation that never improves on its first value.
-/// let patient = trainer.patience(3).fit_validated(&net, &data, step, || Ok(0.5))?;
+/// let patient = trainer.patience(3).fit_validated(&mut logistic, &data, |_| Ok(0.5))?;
 /// assert_eq!((patient.stopped, patient.history.epochs.len()), (Stopped::NoImprovement, 4));
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
@@ -104,10 +112,10 @@ pub enum Stopped {
 /// use lastlayer::prelude::*;
 /// let data = Gaussians::a().sample(20, Seed::new(1), &Device::Cpu)?;
 /// let net = SplitNet::new(zoo::mlp(&[6, 4])?, 1, Seed::new(1), &Device::Cpu)?;
-/// let step = |b: &Batch| Ok(Step::new(bce_logits(&net.forward(&b.x, b.pass())?, &b.y)?));
+/// let mut logistic = Minimise::new(&net, |b| bce_logits(&net.forward(&b.x, b.pass())?, &b.y));
 /// let mut accuracies = [0.5, 0.9, 0.7].into_iter();
-/// let validate = || Ok(accuracies.next().unwrap_or(0.0));
-/// let run = Trainer::adam(0.01).epochs(3).batch(10).silent().fit_validated(&net, &data, step, validate)?;
+/// let trainer = Trainer::adam(0.01).epochs(3).batch(10).silent();
+/// let run = trainer.fit_validated(&mut logistic, &data, |_| Ok(accuracies.next().unwrap_or(0.0)))?;
 /// assert_eq!((run.steps, run.stopped), (6, Stopped::Finished));
 /// assert_eq!(run.best, Some((2, 0.9))); // the parameters are those of the second epoch
 /// # Ok::<(), lastlayer::error::Error>(())
@@ -121,18 +129,18 @@ pub struct Run {
     pub best: Option<(usize, f64)>,
     /// Seconds of this call.
     pub seconds: f64,
-    /// What the model warns of, such as rivals that were outrun.
+    /// What the method warns of, such as rivals that were outrun.
     pub warning: Option<String>,
 }
 
 /// Validation of an epoch: the higher, the better.
-type Validate<'a> = &'a mut dyn FnMut() -> Result<f64>;
+pub(super) type Validate<'a, M> = &'a mut dyn FnMut(&M) -> Result<f64>;
 
 impl Trainer {
-    fn new(optimiser: Optimiser, rate: f64) -> Trainer {
+    fn new(optimiser: Optimiser, lr: f64) -> Trainer {
         Trainer {
             optimiser,
-            rate,
+            lr,
             schedule: Schedule::Constant,
             warmup: 0,
             decay: Decay::None,
@@ -140,6 +148,9 @@ impl Trainer {
             epochs: 1,
             batch: 64,
             stratified: false,
+            lr_factors: BTreeMap::new(),
+            undecayed: Vec::new(),
+            only: None,
             patience: None,
             drops: None,
             seed: Seed::new(0),
@@ -151,18 +162,18 @@ impl Trainer {
     }
 
     /// Adam with its usual constants.
-    pub fn adam(rate: f64) -> Trainer {
-        Trainer::new(Optimiser::adam(), rate)
+    pub fn adam(lr: f64) -> Trainer {
+        Trainer::new(Optimiser::adam(), lr)
     }
 
     /// Adam with decoupled weight decay (AdamW).
-    pub fn adamw(rate: f64, weight_decay: f64) -> Trainer {
-        Trainer { decay: Decay::Decoupled(weight_decay), ..Trainer::adam(rate) }
+    pub fn adamw(lr: f64, weight_decay: f64) -> Trainer {
+        Trainer { decay: Decay::Decoupled(weight_decay), ..Trainer::adam(lr) }
     }
 
     /// Gradient descent with momentum.
-    pub fn sgd(rate: f64, momentum: f64) -> Trainer {
-        Trainer::new(Optimiser::Sgd { momentum, nesterov: false }, rate)
+    pub fn sgd(lr: f64, momentum: f64) -> Trainer {
+        Trainer::new(Optimiser::Sgd { momentum, nesterov: false }, lr)
     }
 
     /// Passes over the data.
@@ -195,7 +206,7 @@ impl Trainer {
         self
     }
 
-    /// Steps over which the rate rises from zero.
+    /// Steps over which the learning rate rises from zero.
     pub fn warmup(mut self, steps: usize) -> Trainer {
         self.warmup = steps;
         self
@@ -205,6 +216,52 @@ impl Trainer {
     pub fn decay(mut self, decay: Decay) -> Trainer {
         self.decay = decay;
         self
+    }
+
+    /// Another factor on the learning rate of a group of the method, such as `bottom` or `last`.
+    pub fn lr_of(mut self, group: &str, factor: f64) -> Trainer {
+        self.lr_factors.insert(group.to_string(), factor);
+        self
+    }
+
+    /// No weight decay in a group of the method.
+    pub fn without_decay(mut self, group: &str) -> Trainer {
+        self.undecayed.push(group.to_string());
+        self
+    }
+
+    /// Trains one group of the method only; the others stay as they are.
+    ///
+    /// ```
+    /// use lastlayer::prelude::*;
+    /// let data = Gaussians::a().sample(20, Seed::new(1), &Device::Cpu)?;
+    /// let net = SplitNet::new(zoo::mlp(&[6, 4])?, 1, Seed::new(1), &Device::Cpu)?;
+    /// let before = net.features_of(&data)?.to_vec2::<f32>()?;
+    /// let trainer = Trainer::adam(0.01).batch(20).silent();
+    /// let mut logistic = Minimise::new(&net, |b| bce_logits(&net.forward(&b.x, b.pass())?, &b.y));
+    /// trainer.clone().only("last").lr_of("last", 10.0).fit(&mut logistic, &data)?;
+    /// assert_eq!(net.features_of(&data)?.to_vec2::<f32>()?, before); // the backbone was not trained
+    /// assert!(trainer.only("middle").fit(&mut logistic, &data).is_err());
+    /// # Ok::<(), lastlayer::error::Error>(())
+    /// ```
+    pub fn only(mut self, group: &str) -> Trainer {
+        self.only = Some(group.to_string());
+        self
+    }
+
+    /// The groups of a method as this trainer trains them. Fails: `Config` for a name that is none of theirs.
+    pub(super) fn regrouped(&self, mut groups: Vec<Group>) -> Result<Vec<Group>> {
+        let names: Vec<String> = groups.iter().map(|group| group.name.clone()).collect();
+        let asked = self.lr_factors.keys().chain(&self.undecayed).chain(&self.only);
+        if let Some(name) = asked.into_iter().find(|name| !names.contains(name)) {
+            return Err(Error::config("group", name, names.join(", ")));
+        }
+        groups.retain(|group| self.only.as_ref().is_none_or(|only| *only == group.name));
+        for group in &mut groups {
+            group.lr = self.lr_factors.get(&group.name).copied().unwrap_or(group.lr);
+            group.decay &= !self.undecayed.contains(&group.name);
+        }
+        Ok(groups)
     }
 
     /// Longest gradient.
@@ -244,103 +301,100 @@ impl Trainer {
         self
     }
 
-    /// Trains on a set; `step` gives the losses of a batch.
+    /// Trains a method on a set.
     ///
     /// Fails: `Config` for settings that cannot be, `Data` for a checkpoint of another run, `Solve` if a loss or a
-    /// gradient is not finite, which names the step and leaves parameters and statistics as they were before it; and
-    /// with what `step` fails with.
-    pub fn fit<T: Trainable>(
-        &self,
-        model: &T,
-        data: &Dataset,
-        mut step: impl FnMut(&Batch) -> Result<Step>,
-    ) -> Result<Run> {
-        self.run(model, data, &mut step, None, &AtomicBool::new(false), &mut |_| ())
+    /// gradient is not finite, which names the step and leaves method and statistics as they were before it; and
+    /// with what the method fails with.
+    pub fn fit<M: Method + ?Sized>(&self, method: &mut M, data: &Dataset) -> Result<Run> {
+        self.run(method, data, None, &AtomicBool::new(false), &mut |_| ())
     }
 
-    /// The same with a validation after each epoch, the higher the better: the parameters of the best epoch are kept.
+    /// Trains with a validation of the method after each epoch, the higher the better: what it was in the best epoch is kept.
     ///
     /// Fails: as [`fit`](Trainer::fit), `Solve` if validation gives no finite number, and with what it fails with.
-    pub fn fit_validated<T: Trainable>(
+    pub fn fit_validated<M: Method + ?Sized>(
         &self,
-        model: &T,
+        method: &mut M,
         data: &Dataset,
-        mut step: impl FnMut(&Batch) -> Result<Step>,
-        mut validate: impl FnMut() -> Result<f64>,
+        mut validate: impl FnMut(&M) -> Result<f64>,
     ) -> Result<Run> {
-        self.run(model, data, &mut step, Some(&mut validate), &AtomicBool::new(false), &mut |_| ())
+        self.run(method, data, Some(&mut validate), &AtomicBool::new(false), &mut |_| ())
     }
 
-    pub(super) fn run<T: Trainable>(
+    pub(super) fn run<M: Method + ?Sized>(
         &self,
-        model: &T,
+        method: &mut M,
         data: &Dataset,
-        step: &mut dyn FnMut(&Batch) -> Result<Step>,
-        mut validate: Option<Validate>,
+        mut validate: Option<Validate<M>>,
         stop: &AtomicBool,
-        tell: &mut dyn FnMut(&State),
+        tell: &mut dyn FnMut(&Course),
     ) -> Result<Run> {
         self.check(validate.is_some())?;
         let started = Instant::now();
-        let mut state = State::new(self, model, data, validate.is_some())?;
+        let mut course = Course::new(self, method, data, validate.is_some())?;
         if let Some(folder) = &self.folder {
-            state.resume(folder)?;
+            course.resume(method, folder)?;
         }
         let per_epoch = data.n().div_ceil(self.batch);
         let total = per_epoch * self.epochs;
         let show = if self.show { Show::detect() } else { Show::Silent };
-        let mut progress = Progress::with("training", total.saturating_sub(state.step).max(1), show)?;
+        let mut progress = Progress::with("training", total.saturating_sub(course.step).max(1), show)?;
+        let classes = if self.stratified { data.rows_by_class()? } else { Vec::new() };
         let mut batches = (usize::MAX, None);
         let stopped = loop {
-            if state.step == total {
+            if course.step == total {
                 break Stopped::Finished;
             }
-            if state.gave_up(self.patience, self.drops) {
+            if course.gave_up(self.patience, self.drops) {
                 break Stopped::NoImprovement;
             }
             let out_of_time = self.max_seconds.is_some_and(|most| started.elapsed().as_secs_f64() >= most);
             if out_of_time || stop.load(Ordering::Relaxed) {
-                self.keep(&state)?;
+                self.keep(method, &course)?;
                 break if out_of_time { Stopped::OutOfTime } else { Stopped::Asked };
             }
-            let (epoch, place) = (state.step / per_epoch, state.step % per_epoch);
+            let (epoch, place) = (course.step / per_epoch, course.step % per_epoch);
             if batches.0 != epoch {
-                batches = (epoch, Some(self.batches(data, epoch)?));
+                batches = (epoch, Some(self.batches(data, &classes, epoch)?));
             }
             let Some(order) = &batches.1 else { break Stopped::Finished };
-            let batch = self.batch_of(order, place, (state.step, epoch, total))?;
-            let statistics = state.statistics()?;
-            let taken = step(&batch).and_then(|step| state.apply(step, batch.rate, self));
-            let reported = taken.or_else(|error| {
+            let batch = self.batch_of(order, place, (course.step, epoch, total))?;
+            let statistics = course.statistics()?;
+            let taken = method.step(&batch).and_then(|step| {
+                let reported = course.apply(&step, batch.lr, self.clip)?;
+                Ok((step, reported))
+            });
+            let (step, reported) = taken.or_else(|error| {
                 // The forward pass of a step that failed has already moved them.
                 statistics.iter().try_for_each(|(var, tensor)| var.set(tensor))?;
                 Err(error)
             })?;
-            model.moved(&batch)?;
+            method.after(&batch, &step)?;
             progress.step(&reported);
             if place + 1 == per_epoch {
-                self.end_epoch(&mut state, &mut validate)?;
+                self.end_epoch(method, &mut course, &mut validate)?;
             }
-            if place + 1 == per_epoch || (self.every > 0 && state.step.is_multiple_of(self.every)) {
-                self.keep(&state)?;
+            if place + 1 == per_epoch || (self.every > 0 && course.step.is_multiple_of(self.every)) {
+                self.keep(method, &course)?;
             }
-            tell(&state);
+            tell(&course);
         };
         // A run that will be continued does so from its checkpoint, whatever the parameters are now.
-        state.restore_best()?;
-        let best = state.best.as_ref().map(|best| (best.epoch, best.value));
+        course.restore_best(method)?;
+        let best = course.best.as_ref().map(|best| (best.epoch, best.value));
         let seconds = started.elapsed().as_secs_f64();
-        let warning = model.warning(&state.history, data);
+        let warning = method.warning(&course.history, data);
         if let Some(warning) = &warning {
             progress.note(warning);
         }
-        Ok(Run { history: state.history, steps: state.step, stopped, best, seconds, warning })
+        Ok(Run { history: course.history, steps: course.step, stopped, best, seconds, warning })
     }
 
-    fn batches(&self, data: &Dataset, epoch: usize) -> Result<Batches> {
+    fn batches(&self, data: &Dataset, classes: &[Vec<usize>], epoch: usize) -> Result<Batches> {
         let seed = self.seed.named("epoch").stream(epoch as u64);
         if self.stratified {
-            data.stratified_batches(self.batch, seed)
+            data.stratified_of(classes, self.batch, seed)
         } else {
             data.batches(self.batch, seed)
         }
@@ -362,43 +416,48 @@ impl Trainer {
             step,
             epoch,
             progress: step as f64 / total as f64,
-            rate: self.rate_at(step, epoch, total),
+            lr: self.lr_at(step, epoch, total),
             seed: self.seed.named("step").stream(step as u64),
         })
     }
 
-    fn rate_at(&self, step: usize, epoch: usize, total: usize) -> f64 {
+    fn lr_at(&self, step: usize, epoch: usize, total: usize) -> f64 {
         let rise = if step < self.warmup { (step + 1) as f64 / self.warmup as f64 } else { 1.0 };
-        self.rate * rise * self.schedule.factor(step as f64 / total as f64, epoch)
+        self.lr * rise * self.schedule.factor(step as f64 / total as f64, epoch)
     }
 
-    fn end_epoch(&self, state: &mut State, validate: &mut Option<Validate>) -> Result<()> {
-        let mut values = state.means.take();
+    fn end_epoch<M: Method + ?Sized>(
+        &self,
+        method: &M,
+        course: &mut Course,
+        validate: &mut Option<Validate<M>>,
+    ) -> Result<()> {
+        let mut values = course.means.take();
         if let Some(validate) = validate {
-            let value = validate()?;
+            let value = validate(method)?;
             if !value.is_finite() {
                 let hint = "validation gave no finite number; look at what it computes".to_string();
                 return Err(Error::Solve {
                     solver: "validation".into(),
-                    iters: state.step,
+                    iters: course.step,
                     residual: value,
                     hint,
                 });
             }
             values.push(("validation".to_string(), value));
-            state.judge(value, self.drops)?;
+            course.judge(method, value, self.drops)?;
         }
-        state.history.epochs.push(Epoch { steps: state.step, values });
+        course.history.epochs.push(Epoch { steps: course.step, values });
         Ok(())
     }
 
-    fn keep(&self, state: &State) -> Result<()> {
-        self.folder.as_ref().map_or(Ok(()), |folder| state.save(folder))
+    fn keep<M: Method + ?Sized>(&self, method: &M, course: &Course) -> Result<()> {
+        self.folder.as_ref().map_or(Ok(()), |folder| course.save(method, folder))
     }
 
     pub(super) fn check(&self, validated: bool) -> Result<()> {
-        if !(self.rate > 0.0 && self.rate.is_finite()) {
-            return Err(Error::config("learning rate", self.rate, "a positive number, such as 1e-3"));
+        if !(self.lr > 0.0 && self.lr.is_finite()) {
+            return Err(Error::config("learning rate", self.lr, "a positive number, such as 1e-3"));
         }
         if self.epochs == 0 || self.batch == 0 {
             let got = format!("{} and {}", self.epochs, self.batch);
@@ -433,7 +492,7 @@ impl Trainer {
     pub fn evcxr_display(&self) {
         let rows = [
             ("optimiser", format!("{:?}", self.optimiser)),
-            ("rate", self.rate.to_string()),
+            ("lr", self.lr.to_string()),
             ("schedule", format!("{:?}", self.schedule)),
             ("decay", format!("{:?}", self.decay)),
             ("epochs", self.epochs.to_string()),
@@ -460,16 +519,4 @@ impl Run {
             Err(error) => error.evcxr_display(),
         }
     }
-}
-
-/// The number in a tensor that holds only one. Host: that number.
-pub(super) fn scalar(tensor: &Tensor) -> Result<f64> {
-    if tensor.elem_count() != 1 {
-        return Err(Error::shape(
-            "loss of a step",
-            "one number; take the mean",
-            format!("{:?}", tensor.dims()),
-        ));
-    }
-    Ok(tensor.flatten_all()?.to_dtype(DType::F64)?.to_vec1::<f64>()?[0])
 }

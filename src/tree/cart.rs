@@ -8,7 +8,7 @@ use super::examples::{EXTRA, Examples, ONE};
 use super::histogram::{Candidate, Judge};
 use super::tree::{Node, Split, Tree};
 use crate::error::{Error, Result};
-use crate::numbers::Numbers;
+use crate::numbers::AsF64;
 
 /// What a split is chosen by; both are sums over the rows of a node, and never negative.
 ///
@@ -102,7 +102,7 @@ impl Cart {
     /// each node. Host: all of `p`. Fails: `Shape`, `Data` for a row that is no probability vector, `Config` for settings that
     /// cannot be. Checked by `tests/tree/cart.rs`.
     /// Book: `intersection/trees.md#eq-int-tree-histogram`, `#eq-int-tree-subtract`.
-    pub fn fit(&self, codes: &Codes, p: &(impl Numbers + ?Sized)) -> Result<Tree> {
+    pub fn fit(&self, codes: &Codes, p: &(impl AsF64 + ?Sized)) -> Result<Tree> {
         self.fit_examples(&Examples::of(codes, p)?)
     }
 

@@ -1,9 +1,10 @@
 //! Features that are small whole numbers.
 
+use candle_core::{DType, Tensor};
 use ndarray::Array2;
 
 use crate::error::{Error, Result, ensure_shape};
-use crate::numbers::Numbers;
+use crate::numbers::AsF64;
 use crate::table::{Cell, Table};
 
 /// A table of whole numbers from 0 to `levels − 1`, one row per sample, one column per feature.
@@ -36,7 +37,7 @@ impl Codes {
     ///
     /// Shapes: `values` (n, d). Host: all of it. Fails: `Shape` unless there are two dimensions and an entry, `Config` for
     /// levels outside 2 to 256, `Data` for a number that is no whole number below `levels`.
-    pub fn new(values: &(impl Numbers + ?Sized), levels: usize) -> Result<Codes> {
+    pub fn new(values: &(impl AsF64 + ?Sized), levels: usize) -> Result<Codes> {
         let dims = values.sizes();
         let [n, d] = dims[..] else {
             return Err(Error::shape("codes", "[n, d]", format!("{dims:?}")));
@@ -56,6 +57,24 @@ impl Codes {
         let codes = Codes::from_bytes(numbers.iter().map(|v| *v as u8).collect(), d, levels)?;
         ensure_shape("rows of codes", n, codes.n())?;
         Ok(codes)
+    }
+
+    /// Codes of a tensor, where it is: a device sends one byte for each. Host: all of it. Fails: as [`new`](Codes::new).
+    pub(crate) fn of(values: &Tensor, levels: usize) -> Result<Codes> {
+        let &[n, d] = values.dims() else { return Codes::new(values, levels) };
+        if values.device().is_cpu() || n * d == 0 {
+            return Codes::new(values, levels);
+        }
+        let values = values.detach();
+        let bytes = values.to_dtype(DType::U8)?;
+        // What is no whole number below 256 does not come back as it was; one more byte tells.
+        let other = bytes.to_dtype(values.dtype())?.ne(&values)?.to_dtype(DType::F32)?.max_all()?;
+        let told = [bytes.flatten_all()?, other.to_dtype(DType::U8)?.reshape(1)?];
+        let mut told: Vec<u8> = Tensor::cat(&told, 0)?.to_vec1()?;
+        match told.pop() {
+            Some(0) => Codes::from_bytes(told, d, levels).or_else(|_| Codes::new(&values, levels)),
+            _ => Codes::new(&values, levels),
+        }
     }
 
     /// Codes row after row. Fails: as [`new`](Codes::new).

@@ -30,7 +30,7 @@ pub struct TreeNames {
 }
 
 impl TreeNames {
-    /// The same with a name for the question of a node; `yes_is_high` says which side has what is asked for.
+    /// Names the question of a node; `yes_is_high` says which side has what is asked for.
     ///
     /// Fails: `Config` for a node that is not there.
     pub fn ask(mut self, node: usize, name: &str, yes_is_high: bool) -> Result<TreeNames> {

@@ -1,8 +1,12 @@
 //! What a tree is fitted to: codes, and a vector of probabilities for each row.
 
+use std::collections::BTreeMap;
+
+use candle_core::{Device, Tensor};
+
 use super::Codes;
 use crate::error::{Error, Result, ensure_shape};
-use crate::numbers::Numbers;
+use crate::numbers::AsF64;
 
 /// Features whose histograms are filled in one pass over the rows.
 pub(super) const GROUP: usize = 8;
@@ -70,7 +74,7 @@ impl Examples {
     }
 
     /// All rows of a table of codes with their probabilities. Fails: as [`push`](Examples::push).
-    pub fn of(codes: &Codes, p: &(impl Numbers + ?Sized)) -> Result<Examples> {
+    pub fn of(codes: &Codes, p: &(impl AsF64 + ?Sized)) -> Result<Examples> {
         let outputs = p.sizes().last().copied().unwrap_or(0);
         let mut examples = Examples::new(codes.d(), codes.levels(), outputs)?;
         examples.push(codes, p)?;
@@ -81,18 +85,13 @@ impl Examples {
     ///
     /// Shapes: `codes` (n, d), `p` (n, outputs), each row of which adds up to one. Host: all of `p`. Fails: `Shape`, or
     /// `Data` for a row that is no probability vector (scores must go through a softmax first); nothing is then added.
-    pub fn push(&mut self, codes: &Codes, p: &(impl Numbers + ?Sized)) -> Result<()> {
+    pub fn push(&mut self, codes: &Codes, p: &(impl AsF64 + ?Sized)) -> Result<()> {
         self.push_weighted(codes, p, &vec![1; codes.n()])
     }
 
-    /// Adds rows that count several times: a weight w is w equal rows. Fails: as [`push`](Examples::push), and `Shape`
-    /// unless there is a weight for every row.
-    pub fn push_weighted(
-        &mut self,
-        codes: &Codes,
-        p: &(impl Numbers + ?Sized),
-        weights: &[u32],
-    ) -> Result<()> {
+    /// Adds rows that count several times: a weight w is w equal rows. Host: all of `p`. Fails: as
+    /// [`push`](Examples::push), and `Shape` unless there is a weight for every row.
+    pub fn push_weighted(&mut self, codes: &Codes, p: &(impl AsF64 + ?Sized), weights: &[u32]) -> Result<()> {
         let n = codes.n();
         ensure_shape("features and levels of examples", [self.d, self.levels], [codes.d(), codes.levels()])?;
         ensure_shape("probabilities of examples", vec![n, self.outputs], p.sizes())?;
@@ -136,11 +135,34 @@ impl Examples {
         Ok(())
     }
 
-    /// Forgets all rows and keeps the memory.
-    pub fn clear(&mut self) {
-        (self.n, self.weight) = (0, 0);
-        self.groups.iter_mut().for_each(Vec::clear);
-        self.tiles.iter_mut().for_each(Vec::clear);
+    /// Forgets all rows but the first `n`, and keeps the memory.
+    pub fn truncate(&mut self, n: usize) {
+        self.n = self.n.min(n);
+        let lanes = self.n * self.width;
+        self.weight -= self.tiles[0][lanes..].iter().step_by(self.width).sum::<u64>();
+        self.groups.iter_mut().for_each(|group| group.truncate(n));
+        self.tiles.iter_mut().for_each(|tile| tile.truncate(lanes));
+    }
+
+    /// Codes and probabilities of rows that count once, as a checkpoint keeps them: of those in f32 no digit is lost. Host:
+    /// that is where they are.
+    pub(crate) fn tensors(&self) -> Result<[(String, Tensor); 2]> {
+        let row = |row: usize| self.groups.iter().flat_map(move |group| group[row]).take(self.d);
+        let codes: Vec<u8> = (0..self.n).flat_map(row).collect();
+        let lane =
+            |row: usize, lane: usize| self.tiles[lane / self.width][row * self.width + lane % self.width];
+        let row = |row: usize| (0..self.outputs).map(move |k| (lane(row, EXTRA + k) as f64 / ONE) as f32);
+        let p: Vec<f32> = (0..self.n).flat_map(row).collect();
+        let codes = Tensor::from_vec(codes, (self.n, self.d), &Device::Cpu)?;
+        let p = Tensor::from_vec(p, (self.n, self.outputs), &Device::Cpu)?;
+        Ok([("codes".to_string(), codes), ("probabilities".to_string(), p)])
+    }
+
+    /// What [`tensors`](Examples::tensors) gave. Fails: `Data` if one is missing, and as [`push`](Examples::push).
+    pub(crate) fn from_tensors(tensors: &BTreeMap<String, Tensor>, levels: usize) -> Result<Examples> {
+        let missing = |name| Error::data("examples", format!("there are no {name}"));
+        let of = |name| tensors.get(name).ok_or_else(|| missing(name));
+        Examples::of(&Codes::of(of("codes")?, levels)?, of("probabilities")?)
     }
 
     /// Number of rows.

@@ -7,7 +7,7 @@ use crate::error::{Error, Result, ensure_shape};
 use crate::loss::{log_softmax, one_hot};
 use crate::model::{Init, Layer, Net, Pass, Plan, nudged};
 use crate::seed::Seed;
-use crate::train::{Batch, Group, Step, Trainable, named};
+use crate::train::{Batch, Group, Method, Step};
 
 /// How a soft tree predicts.
 ///
@@ -46,8 +46,8 @@ pub enum SoftReading {
 /// ```
 /// use lastlayer::prelude::*;
 /// let data = arcs(60, 0.1, Seed::new(1), &Device::Cpu)?;
-/// let tree = SoftTree::new(2, 2, 3, Seed::new(1), &Device::Cpu)?;
-/// Trainer::adam(0.1).epochs(20).batch(20).silent().fit(&tree, &data, |b| tree.step(b))?;
+/// let mut tree = SoftTree::new(2, 2, 3, Seed::new(1), &Device::Cpu)?;
+/// Trainer::adam(0.1).epochs(20).batch(20).silent().fit(&mut tree, &data)?;
 /// let paths = tree.paths(&data.x)?; // a distribution over 8 leaves for each sample
 /// assert!(paths.sum(1)?.to_vec1::<f32>()?.iter().all(|total| (total - 1.0).abs() < 1e-5));
 /// let said = ClassScores::new(&tree.predict(&data.x, SoftReading::Average)?, &data.y)?;
@@ -79,7 +79,9 @@ impl SoftTree {
         SoftTree::with_dtype(d, classes, depth, seed, DType::F32, device)
     }
 
-    /// The same in another type of numbers.
+    /// Tree whose numbers are of a type of your choice, such as f64 for exact checks.
+    ///
+    /// Fails: as [`new`](SoftTree::new).
     pub fn with_dtype(
         d: usize,
         classes: usize,
@@ -121,15 +123,15 @@ impl SoftTree {
     fn walk(&self, x: &Tensor) -> Result<(Vec<[Tensor; 2]>, Tensor)> {
         let right = self.questions(x)?;
         let n = right.dim(0)?;
-        let mut here = Tensor::ones((n, 1), right.dtype(), right.device())?;
+        let mut reach = Tensor::ones((n, 1), right.dtype(), right.device())?;
         let mut levels = Vec::new();
         for level in 0..self.depth {
             let p = right.narrow(1, (1 << level) - 1, 1 << level)?;
-            let ways = Tensor::stack(&[here.mul(&p.affine(-1.0, 1.0)?)?, here.mul(&p)?], 2)?;
-            levels.push([here, p]);
-            here = ways.reshape((n, 2 << level))?;
+            let ways = Tensor::stack(&[reach.mul(&p.affine(-1.0, 1.0)?)?, reach.mul(&p)?], 2)?;
+            levels.push([reach, p]);
+            reach = ways.reshape((n, 2 << level))?;
         }
-        Ok((levels, here))
+        Ok((levels, reach))
     }
 
     /// (n, leaves) Probability of ending in each leaf, from the left.
@@ -157,21 +159,13 @@ impl SoftTree {
         let each = t.to_dtype(paths.dtype())?.matmul(&log_softmax(&self.leaves)?.t()?)?;
         let loss = paths.mul(&each)?.sum(D::Minus1)?.mean_all()?.neg()?;
         let mut penalty = Tensor::zeros((), paths.dtype(), paths.device())?;
-        for (level, [here, p]) in levels.iter().enumerate() {
-            let share = here.mul(p)?.sum(0)?.div(&(here.sum(0)? + SMALLEST)?)?;
+        for (level, [reach, p]) in levels.iter().enumerate() {
+            let share = reach.mul(p)?.sum(0)?.div(&(reach.sum(0)? + SMALLEST)?)?;
             let share = share.affine(1.0 - 2.0 * SMALLEST, SMALLEST)?;
             let logs = (share.log()? + share.affine(-1.0, 1.0)?.log()?)?.sum_all()?;
             penalty = (penalty + (logs * (-0.5 / f64::from(1u32 << level)))?)?;
         }
         Ok([loss, penalty])
-    }
-
-    /// A step of training on a batch, its images read as vectors.
-    pub fn step(&self, batch: &Batch) -> Result<Step> {
-        let x = batch.x.flatten_from(1)?;
-        let t = one_hot(&batch.y, self.classes(), x.dtype())?;
-        let [loss, penalty] = self.losses(&x, &t)?;
-        Ok(Step::new((loss + (penalty * self.balance)?)?))
     }
 
     /// (n, classes) Probabilities. Shapes: `x` (n, d).
@@ -203,12 +197,18 @@ impl SoftTree {
 }
 
 /// Two groups, `questions` and `leaves`.
-impl Trainable for SoftTree {
+impl Method for SoftTree {
     fn groups(&self) -> Vec<Group> {
-        vec![
-            Group::new("questions", named(self.questions.parameters())),
-            Group::new("leaves", vec![("scores".to_string(), self.leaves.clone())]),
-        ]
+        let leaves = Group::new("leaves", vec![("scores".to_string(), self.leaves.clone())]);
+        vec![self.questions.group("questions"), leaves]
+    }
+
+    /// Loss and penalty of a batch, its images read as vectors.
+    fn step(&self, batch: &Batch) -> Result<Step> {
+        let x = batch.x.flatten_from(1)?;
+        let t = one_hot(&batch.y, self.classes(), x.dtype())?;
+        let [loss, penalty] = self.losses(&x, &t)?;
+        Ok(Step::new((loss + (penalty * self.balance)?)?))
     }
 
     fn identity(&self) -> String {

@@ -1,11 +1,12 @@
 //! What a tree says, and how wrong it is.
 
 use ndarray::Array2;
+use serde::{Deserialize, Serialize};
 
 use super::examples::ONE;
 use super::{Codes, Criterion};
 use crate::error::{Error, Result, ensure_shape};
-use crate::numbers::Numbers;
+use crate::numbers::AsF64;
 
 /// A question: is the code of a feature above the threshold?
 ///
@@ -18,7 +19,7 @@ use crate::numbers::Numbers;
 /// assert_eq!((question.low, question.high), (1, 2));
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Split {
     pub feature: usize,
     /// Codes up to and including it go low.
@@ -42,7 +43,7 @@ pub struct Split {
 /// assert!(tree.nodes()[1].split.is_none()); // a leaf
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Node {
     /// Rows of the fit that came here, each with its weight.
     pub weight: u64,
@@ -206,8 +207,8 @@ impl Tree {
     /// Information   −Σ_c p_c ln T_c          Variance   ‖p − T‖²
     /// ```
     /// Shapes: `codes` (n, d), `p` (n, outputs). Infinite where a leaf excludes what happens; what is zero in the fixed point
-    /// of a fit, p below 2⁻⁴¹, does not. Fails: `Shape`.
-    pub fn loss(&self, codes: &Codes, p: &(impl Numbers + ?Sized), criterion: Criterion) -> Result<f64> {
+    /// of a fit, p below 2⁻⁴¹, does not. Host: all of `p`. Fails: `Shape`.
+    pub fn loss(&self, codes: &Codes, p: &(impl AsF64 + ?Sized), criterion: Criterion) -> Result<f64> {
         ensure_shape("probabilities of codes", vec![codes.n(), self.outputs()], p.sizes())?;
         let p = p.numbers()?;
         let each = |(row, leaf): (&[f64], usize)| -> f64 {

@@ -129,10 +129,10 @@ fn bad_input_is_named() {
     }
     assert!(message(price_from_labels([0, 1], [0])).contains("expected 2, got 1"));
     assert!(message(decorrelating_weights([0], [0, 1])).contains("expected 1, got 2"));
-    assert!(message(price_from_labels([0, 2], [0, 1])).starts_with("label of a in row 1 is 2"));
-    assert!(message(decorrelating_weights([0, 1, 1], [0, 1, 7])).starts_with("label of b in row 2 is 7"));
+    assert!(message(price_from_labels([0, 2], [0, 1])).starts_with("labels of a: entry 1 is 2"));
+    assert!(message(decorrelating_weights([0, 1, 1], [0, 1, 7])).starts_with("labels of b: entry 2 is 7"));
     assert!(message(price_from_labels([0, 1], [1, 1])).starts_with("number of samples with b = 0"));
-    assert!(message(price_from_labels([0.0, 0.5], [0.0, 1.0])).starts_with("label of a in row 1 is 0.5"));
+    assert!(message(price_from_labels([0.0, 0.5], [0.0, 1.0])).starts_with("labels of a: entry 1 is 0.5"));
     assert!(message(price_from_labels([0u8; 0], [0u8; 0])).starts_with("number of samples with b = 0"));
     let said = message(decorrelating_weights([0, 1, 1], [0, 1, 1]));
     assert!(said.starts_with("number of samples with a = 0 and b = 1"), "{said}");

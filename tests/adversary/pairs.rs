@@ -1,10 +1,11 @@
 //! All pairs at once: each network moves as it would alone, and a search loses nothing.
 
+use crate::device::device;
 use lastlayer::adversary::{AdvLoss, Adversary, Contest, PairSearch, PairStack, Task};
 use lastlayer::data::Dataset;
-use lastlayer::model::zoo;
-use lastlayer::numbers::Numbers;
-use lastlayer::prelude::{DType, Device, Tensor, Trainer};
+use lastlayer::model::{Network, Split, zoo};
+use lastlayer::numbers::AsF64;
+use lastlayer::prelude::{DType, Tensor, Trainer};
 use lastlayer::seed::Seed;
 
 use super::message;
@@ -17,9 +18,9 @@ fn data(n: usize, seed: Seed) -> Dataset {
     let attribute = |i: usize, j: usize| normal(i, j) + 0.7 * normal(i, (j + 1) % 5) > 0.0;
     let a: Vec<f32> =
         (0..n).flat_map(|i| (0..4).map(move |j| f32::from(u8::from(attribute(i, j))))).collect();
-    let y = Tensor::zeros(n, DType::U32, &Device::Cpu).unwrap();
-    let x = Tensor::from_vec(x, (n, 5), &Device::Cpu).unwrap();
-    let a = Tensor::from_vec(a, (n, 4), &Device::Cpu).unwrap();
+    let y = Tensor::zeros(n, DType::U32, device()).unwrap();
+    let x = Tensor::from_vec(x, (n, 5), device()).unwrap();
+    let a = Tensor::from_vec(a, (n, 4), device()).unwrap();
     Dataset::new("four", x, y, ["all"]).unwrap().with_attributes(a, ["a", "b", "c", "d"]).unwrap()
 }
 
@@ -37,15 +38,15 @@ fn alone(train: &Dataset, test: &Dataset, a: &str, b: Option<&str>) -> (f64, Opt
     let contest = Contest { loss, ..Contest::default() };
     let rivals: Vec<&str> = b.into_iter().collect();
     let plan = zoo::mlp(&[5, 16, 12]).unwrap();
-    let adversary = Adversary::new(plan, train, &[a], &rivals, contest, SEED, &Device::Cpu).unwrap();
+    let mut adversary = Adversary::new(plan, train, &[a], &rivals, contest, SEED, device()).unwrap();
     let trainer = Trainer { seed: SEED, ..trainer() };
-    trainer.fit(&adversary, train, |b| adversary.step(b)).unwrap();
-    let accuracy = |net: lastlayer::model::SplitNet, name: &str| {
+    trainer.fit(&mut adversary, train).unwrap();
+    let accuracy = |net: &Network, name: &str| {
         let s = net.scores_of(test).unwrap().numbers().unwrap().into_owned();
         let y = test.attribute(name).unwrap().numbers().unwrap().into_owned();
         s.iter().zip(&y).filter(|(s, y)| (**s > 0.0) == (**y > 0.5)).count() as f64 / y.len() as f64
     };
-    (accuracy(adversary.net(), a), b.map(|b| accuracy(adversary.rival_net().unwrap(), b)))
+    (accuracy(adversary.net(), a), b.map(|b| accuracy(&adversary.rival_net().unwrap(), b)))
 }
 
 #[test]
@@ -112,12 +113,12 @@ fn bad_searches_say_what_is_allowed() {
     let run = |search: PairSearch| message(search.run(&train, &train, &[1], &[1]));
     assert!(run(PairSearch { shard: (2, 2), ..search(folder.path()) }).contains("i below n"));
     assert!(run(PairSearch { at_once: 0, ..search(folder.path()) }).contains("at least one at once"));
-    let stack = |tasks: &[Task]| PairStack::new(&train, [4, 4], tasks, SEED, &Device::Cpu);
+    let stack = |tasks: &[Task]| PairStack::new(&train, [4, 4], tasks, SEED, device());
     assert!(message(stack(&[])).contains("at least one"));
     assert!(message(stack(&[Task::Pair(0, 4)])).contains("attributes 0 to 3"));
     let images = Dataset { x: train.x.reshape((40, 1, 5, 1)).unwrap(), ..train.clone() };
     assert!(
-        message(PairStack::new(&images, [4, 4], &[Task::Single(0)], SEED, &Device::Cpu))
+        message(PairStack::new(&images, [4, 4], &[Task::Single(0)], SEED, device()))
             .contains("cached features")
     );
     let bare = Dataset { a: None, ..train.clone() };

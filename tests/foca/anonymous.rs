@@ -1,11 +1,13 @@
 //! The equations of the chapter "Anonymous classifiers and the point-like property".
 
+use super::close;
+use crate::device::device;
 use lastlayer::distribution::normal_quantile;
 use lastlayer::foca::{Features, Foca, LinearHead, TwoClass, WeakFit};
 use lastlayer::linalg::solve;
 use lastlayer::ndarray::{Array1, Array2, Axis, array};
-use lastlayer::numbers::Numbers;
-use lastlayer::prelude::{Device, Tensor, Var};
+use lastlayer::numbers::AsF64;
+use lastlayer::prelude::{Tensor, Var};
 use lastlayer::seed::Seed;
 
 const SEED: Seed = Seed::new(1906);
@@ -75,16 +77,6 @@ fn all_heads(z: &Array2<f64>, y: &[u32], classes: usize, k: usize, weight: f64) 
         WeakFit::RidgeSum(weight).fit(&features(z, y, classes).take(rows).unwrap()).unwrap().head
     };
     subsets(y, classes, k).iter().map(of).collect()
-}
-
-#[track_caller]
-fn close<'a>(a: impl IntoIterator<Item = &'a f64>, b: impl IntoIterator<Item = &'a f64>, tolerance: f64) {
-    let (a, b): (Vec<_>, Vec<_>) = (a.into_iter().collect(), b.into_iter().collect());
-    assert_eq!(a.len(), b.len());
-    let scale = a.iter().chain(&b).fold(1.0f64, |most, v| most.max(v.abs()));
-    for (i, (a, b)) in a.iter().zip(&b).enumerate() {
-        assert!((**a - **b).abs() <= tolerance * scale, "entry {i}: {a} and {b}, scale {scale}");
-    }
 }
 
 #[test]
@@ -950,10 +942,9 @@ fn unequal() -> (Features, Features) {
 
 /// The sum over a batch of the gradients of its mean loss: how the loss changes as all features move alike.
 fn push(how: WeakFit, heads: &Features, batch: &Features, counts: [usize; 2]) -> Array1<f64> {
-    let tensor =
-        |f: &Features| Tensor::from_vec(f.z.iter().copied().collect(), f.z.dim(), &Device::Cpu).unwrap();
+    let tensor = |f: &Features| Tensor::from_vec(f.z.iter().copied().collect(), f.z.dim(), device()).unwrap();
     let z = Var::from_tensor(&tensor(batch)).unwrap();
-    let y = Tensor::new(&batch.y[..], &Device::Cpu).unwrap();
+    let y = Tensor::new(&batch.y[..], device()).unwrap();
     let foca = Foca { fit: how, ..Foca::default() };
     let loss = foca.loss(&tensor(heads), &heads.y, &z, &y, &counts).unwrap();
     let gradient = loss.backward().unwrap().get(&z).unwrap().sum(0).unwrap();

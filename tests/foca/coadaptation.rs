@@ -1,5 +1,6 @@
 //! The equations of the chapter "Co-adaptation".
 
+use super::close;
 use lastlayer::distribution::{normal_cdf, normal_density};
 use lastlayer::foca::{Features, WeakFit};
 use lastlayer::linalg::shortest_solution;
@@ -32,17 +33,6 @@ fn labels(n: usize, classes: usize) -> Vec<u32> {
 
 fn outer(a: &Array1<f64>, b: &Array1<f64>) -> Array2<f64> {
     a.clone().insert_axis(Axis(1)).dot(&b.clone().insert_axis(Axis(0)))
-}
-
-/// Fails unless the largest difference is within the tolerance, relative to the largest number or 1.
-#[track_caller]
-fn close<'a>(a: impl IntoIterator<Item = &'a f64>, b: impl IntoIterator<Item = &'a f64>, tolerance: f64) {
-    let (a, b): (Vec<_>, Vec<_>) = (a.into_iter().collect(), b.into_iter().collect());
-    assert_eq!(a.len(), b.len());
-    let scale = a.iter().chain(&b).fold(1.0f64, |most, v| most.max(v.abs()));
-    for (i, (a, b)) in a.iter().zip(&b).enumerate() {
-        assert!((**a - **b).abs() <= tolerance * scale, "entry {i}: {a} and {b}, scale {scale}");
-    }
 }
 
 #[derive(Clone, Copy, Debug)]

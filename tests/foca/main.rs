@@ -3,6 +3,10 @@
 
 mod anonymous;
 mod coadaptation;
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../device/mod.rs"]
+mod device;
 mod distances;
 mod eigen;
 mod errata;
@@ -16,6 +20,7 @@ mod softmax;
 mod spread;
 mod training;
 
+use common::{close, message};
 use lastlayer::foca::{Features, LinearHead, WeakFit};
 use lastlayer::ndarray::{Array1, Array2};
 use lastlayer::seed::Seed;
@@ -70,30 +75,10 @@ fn same_gradient(found: &Array2<f64>, differences: &Array2<f64>) {
     assert!(error < DIFFERENCES, "relative error {error}, scale {scale}");
 }
 
-/// Fails unless two lists agree entry by entry, relative to the largest of the second or 1.
-#[track_caller]
-fn close<'a>(a: impl IntoIterator<Item = &'a f64>, b: impl IntoIterator<Item = &'a f64>, tolerance: f64) {
-    let (a, b): (Vec<&f64>, Vec<&f64>) = (a.into_iter().collect(), b.into_iter().collect());
-    assert_eq!(a.len(), b.len());
-    let scale = b.iter().fold(1.0f64, |most, v| most.max(v.abs()));
-    for (i, (a, b)) in a.iter().zip(&b).enumerate() {
-        assert!((*a - *b).abs() <= tolerance * scale, "entry {i}: {a} and {b}, scale {scale}");
-    }
-}
-
 #[track_caller]
 fn same(a: &LinearHead, b: &LinearHead, tolerance: f64) {
     close(&a.w, &b.w, tolerance);
     close(&a.b, &b.b, tolerance);
-}
-
-/// The message of an error.
-#[track_caller]
-fn message<T>(result: lastlayer::error::Result<T>) -> String {
-    match result {
-        Ok(_) => panic!("no error"),
-        Err(error) => error.to_string(),
-    }
 }
 
 /// Standard normal numbers in a matrix.

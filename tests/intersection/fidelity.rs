@@ -1,9 +1,10 @@
 //! How well attributes can be read off codes: the counts of the library, and the equations of "What fidelity measures".
 
+use crate::device::device;
 use std::cmp::Ordering;
 use std::slice::from_ref;
 
-use candle_core::{Device, Tensor};
+use candle_core::Tensor;
 use lastlayer::data::critters::{ATTRIBUTES, Critters, Preset};
 use lastlayer::data::{Dataset, Part};
 use lastlayer::distribution::{normal_cdf, normal_quantile};
@@ -78,10 +79,10 @@ fn names(columns: usize) -> Vec<String> {
 /// A set that has these attributes and labels, and nothing to look at.
 fn labelled(columns: &[Vec<bool>], labels: &[u32], k: usize) -> Dataset {
     let n = labels.len();
-    let x = Tensor::zeros((n, 1), candle_core::DType::F32, &Device::Cpu).unwrap();
-    let y = Tensor::new(labels, &Device::Cpu).unwrap();
+    let x = Tensor::zeros((n, 1), candle_core::DType::F32, device()).unwrap();
+    let y = Tensor::new(labels, device()).unwrap();
     let flat: Vec<f32> = table(columns).iter().map(|a| f32::from(u8::from(*a))).collect();
-    let a = Tensor::from_vec(flat, (n, columns.len()), &Device::Cpu).unwrap();
+    let a = Tensor::from_vec(flat, (n, columns.len()), device()).unwrap();
     let classes: Vec<String> = (0..k).map(|class| format!("c{class}")).collect();
     Dataset::new("rows", x, y, classes).unwrap().with_attributes(a, names(columns.len())).unwrap()
 }
@@ -790,7 +791,7 @@ fn swapped_classes_take_whole_rows_of_one_other_class() {
         })
         .collect();
     let names: Vec<String> = (0..8).map(|bit| format!("bit{bit}")).collect();
-    let a = Tensor::from_vec(bits, (n, 8), &Device::Cpu).unwrap();
+    let a = Tensor::from_vec(bits, (n, 8), device()).unwrap();
     let data = data.with_attributes(a, &names).unwrap();
     let found = Recovery::of(&codes, &data, Binarise::Equality, Score::F1).unwrap();
     let [one, two] = [1, 2].map(|s| found.null(Null::Classes, &codes, &data, 3, SEED.stream(s)).unwrap());

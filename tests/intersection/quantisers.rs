@@ -1,14 +1,14 @@
 //! The equations of the chapter "Quantisers and straight-through gradients".
 
+use crate::device::device;
 use lastlayer::intersection::Agreement;
 use lastlayer::model::{Init, Layer, Net, Pass, Plan};
 use lastlayer::ops::{Grid, Quantiser, Range, RangeGradient};
-use lastlayer::prelude::{DType, Device, Tensor, Var};
+use lastlayer::prelude::{DType, Tensor, Var};
 use lastlayer::seed::Seed;
 
 use super::{all_near, differences, message, near};
 
-const CPU: Device = Device::Cpu;
 const SEED: Seed = Seed::new(6);
 
 /// A few dozen f64 operations on numbers of size ten.
@@ -25,11 +25,11 @@ fn numbers(t: &Tensor) -> Vec<f64> {
 
 /// One row.
 fn row(x: &[f64]) -> Tensor {
-    Tensor::from_slice(x, (1, x.len()), &CPU).unwrap()
+    Tensor::from_slice(x, (1, x.len()), device()).unwrap()
 }
 
 fn grid(low: f64, high: f64, bits: u32) -> Grid {
-    let [low, high] = [low, high].map(|end| Tensor::new(&[[end]], &CPU).unwrap());
+    let [low, high] = [low, high].map(|end| Tensor::new(&[[end]], device()).unwrap());
     Grid::new(&low, &high, bits).unwrap()
 }
 
@@ -61,7 +61,7 @@ fn gradient_of(q: Quantiser, x: &[f64], i: usize) -> Vec<f64> {
 
 /// A code and its straight-through slope at one number, on a fixed grid.
 fn through(grid: &Grid, x: f64) -> (f64, f64) {
-    let x = Var::new(&[[x]], &CPU).unwrap();
+    let x = Var::new(&[[x]], device()).unwrap();
     let v = grid.quantise(&x).unwrap();
     let grads = v.sum_all().unwrap().backward().unwrap();
     (numbers(&v)[0], numbers(grads.get(&x).unwrap())[0])
@@ -467,7 +467,7 @@ fn after_a_relu_code_zero_is_what_lies_below_half_a_step() {
 // Batches
 
 fn kept() -> [Var; 2] {
-    [(); 2].map(|_| Var::zeros(1, DType::F64, &CPU).unwrap())
+    [(); 2].map(|_| Var::zeros(1, DType::F64, device()).unwrap())
 }
 
 fn run(kept: &[Var; 2], x: &[f64], train: bool) -> Vec<f64> {
@@ -528,9 +528,9 @@ fn one_outlier_silences_a_dozen_batches() {
 #[test]
 fn a_feature_that_was_silent_in_training_is_ranged_by_its_test_batch() {
     let q = Quantiser { range: Range::RunningEach, ..PRINTED_RANGE };
-    let kept = [(); 2].map(|_| Var::zeros(2, DType::F64, &CPU).unwrap());
+    let kept = [(); 2].map(|_| Var::zeros(2, DType::F64, device()).unwrap());
     let run = |x: [[f64; 2]; 2], train| {
-        let x = Tensor::new(&x, &CPU).unwrap();
+        let x = Tensor::new(&x, device()).unwrap();
         numbers(&q.forward(&x, Some([&kept[0], &kept[1]]), train).unwrap())
     };
     run([[1.0, 0.0], [3.0, 0.0]], true);
@@ -560,7 +560,7 @@ fn codes_over_their_largest_have_a_slope_that_does_not_know_the_bits() {
     // A layer of the crate: 2 000 units on 256 codes.
     let layers = vec![("hidden".to_string(), Layer::Linear { width: 2000, bias: false })];
     let plan = Plan { input: vec![256], layers, init: Init::Uniform };
-    let net = Net::new(plan, SEED, DType::F64, &CPU).unwrap();
+    let net = Net::new(plan, SEED, DType::F64, device()).unwrap();
     let v: Vec<f64> = (0..256).map(|i| f64::from(i % 16)).collect();
     let s = numbers(&net.forward(&row(&v), Pass::Eval).unwrap());
     // The deviation of 2 000 draws is good to 1/√4000 = 1.6 %; three times that.
@@ -571,7 +571,7 @@ fn codes_over_their_largest_have_a_slope_that_does_not_know_the_bits() {
 // candle
 
 fn candle_gradient(x: &[f64], f: impl Fn(&Tensor) -> Tensor) -> Option<Vec<f64>> {
-    let x = Var::new(x, &CPU).unwrap();
+    let x = Var::new(x, device()).unwrap();
     let grads = f(&x).sum_all().unwrap().backward().unwrap();
     grads.get(&x).map(numbers)
 }
@@ -581,7 +581,7 @@ fn candle_rounds_clamps_and_ties_like_this() {
     // No gradient at all, not a zero: an optimiser skips the parameter without a word.
     assert_eq!(candle_gradient(&[0.3, 1.7], |x| x.round().unwrap()), None);
     // Halves away from zero.
-    let halves = Tensor::new(&[0.5, 1.5, 2.5, -0.5], &CPU).unwrap();
+    let halves = Tensor::new(&[0.5, 1.5, 2.5, -0.5], device()).unwrap();
     assert_eq!(numbers(&halves.round().unwrap()), [1.0, 2.0, 3.0, -1.0]);
     let clamp = candle_gradient(&[-1.0, 0.0, 7.0, 15.0, 16.0], |x| x.clamp(0.0, 15.0).unwrap());
     assert_eq!(clamp.unwrap(), [0.0, 0.5, 1.0, 0.5, 0.0]);
@@ -591,7 +591,7 @@ fn candle_rounds_clamps_and_ties_like_this() {
     assert_eq!(most.unwrap(), [1.0, 0.0, 1.0]);
     let size = candle_gradient(&[-2.0, 0.0, 2.0], |x| x.abs().unwrap());
     assert_eq!(size.unwrap(), [-1.0, 1.0, 1.0]);
-    let most = Tensor::new(&[0.5, f64::NAN, 2.5], &CPU).unwrap().max(0).unwrap();
+    let most = Tensor::new(&[0.5, f64::NAN, 2.5], device()).unwrap().max(0).unwrap();
     assert_eq!(numbers(&most), [2.5]);
     // The crate: ends take nothing, of several lowest one is the end, and a NaN is an error.
     let full = Quantiser { gradient: RangeGradient::Full, ..PRINTED_RANGE };

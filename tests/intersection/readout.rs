@@ -1,6 +1,7 @@
 //! Which attribute each question of a tree asks for.
 
-use candle_core::{DType, Device, Tensor};
+use crate::device::device;
+use candle_core::{DType, Tensor};
 use lastlayer::data::Dataset;
 use lastlayer::distribution::normal_quantile;
 use lastlayer::error::Error;
@@ -31,10 +32,10 @@ fn coins(n: usize, seed: Seed) -> Vec<bool> {
 
 fn set(names: &[&str], columns: &[Vec<bool>]) -> Dataset {
     let n = columns[0].len();
-    let x = Tensor::zeros((n, 1), DType::F32, &Device::Cpu).unwrap();
-    let y = Tensor::zeros(n, DType::U32, &Device::Cpu).unwrap();
+    let x = Tensor::zeros((n, 1), DType::F32, device()).unwrap();
+    let y = Tensor::zeros(n, DType::U32, device()).unwrap();
     let flat = (0..n).flat_map(|row| columns.iter().map(move |c| f32::from(u8::from(c[row]))));
-    let a = Tensor::from_vec(flat.collect::<Vec<f32>>(), (n, columns.len()), &Device::Cpu).unwrap();
+    let a = Tensor::from_vec(flat.collect::<Vec<f32>>(), (n, columns.len()), device()).unwrap();
     Dataset::new("rows", x, y, ["all"]).unwrap().with_attributes(a, names).unwrap()
 }
 

@@ -1,12 +1,16 @@
 //! Algorithm 1: its losses, its penalty, its memory, and that a run can be stopped and continued.
 
+use crate::device::device;
+use lastlayer::error::Error;
 use lastlayer::intersection::{Agreement, Intersection, Over, Quantiser, Sparsity, code_net, codes_of};
 use lastlayer::loss::{cross_entropy, one_hot};
-use lastlayer::model::{SplitNet, zoo};
-use lastlayer::prelude::{DType, Dataset, Device, Tensor, Var};
+use lastlayer::model::{Split, SplitNet, zoo};
+use lastlayer::prelude::{DType, Dataset, Tensor, Var};
 use lastlayer::seed::Seed;
-use lastlayer::train::{Batch, Stopped, Trainable, Trainer};
+use lastlayer::train::{Batch, Method, Stopped, Trainer};
 use lastlayer::tree::{Cart, Examples};
+
+use crate::watched;
 
 use super::{all_near, differences, message, near};
 
@@ -32,7 +36,7 @@ fn softmax(s: &[f64]) -> Vec<f64> {
 }
 
 fn tensor(values: &[f64], n: usize) -> Tensor {
-    Tensor::from_slice(values, (n, values.len() / n), &Device::Cpu).unwrap()
+    Tensor::from_slice(values, (n, values.len() / n), device()).unwrap()
 }
 
 fn numbers(t: &Tensor) -> Vec<f64> {
@@ -50,7 +54,7 @@ fn data(n: usize) -> Dataset {
     let x: Vec<f32> =
         (0..2 * n).map(|i| (corner(i / 2, i % 2) + 0.3 * SEED.named("x").normal(i as u64)) as f32).collect();
     let a: Vec<f32> = (0..2 * n).map(|i| ((y[i / 2] >> (i % 2)) & 1) as f32).collect();
-    let device = &Device::Cpu;
+    let device = device();
     Dataset::new(
         "corners",
         Tensor::from_vec(x, (n, 2), device).unwrap(),
@@ -64,7 +68,7 @@ fn data(n: usize) -> Dataset {
 
 fn net(seed: Seed) -> SplitNet {
     let trunk = zoo::mlp(&[2, 16, 8]).unwrap();
-    code_net(trunk, Quantiser::default(), 16, CLASSES, seed, &Device::Cpu).unwrap()
+    code_net(trunk, Quantiser::default(), 16, CLASSES, seed, device()).unwrap()
 }
 
 fn trainer() -> Trainer {
@@ -75,7 +79,7 @@ fn trainer() -> Trainer {
 fn the_gradient_on_scores_is_that_of_the_blended_target() {
     let n = 5;
     let (s, t) = (scores(n, "s"), softmax(&scores(n, "t")));
-    let y = Tensor::new(&[0u32, 3, 1, 1, 2], &Device::Cpu).unwrap();
+    let y = Tensor::new(&[0u32, 3, 1, 1, 2], device()).unwrap();
     let agreement = Agreement { label: 2.0, tree: 1.0, ..Agreement::default() };
     let var = Var::from_tensor(&tensor(&s, n)).unwrap();
     let tree = Var::from_tensor(&tensor(&t, n)).unwrap();
@@ -100,7 +104,7 @@ fn the_gradient_on_scores_is_that_of_the_blended_target() {
 #[test]
 fn without_a_tree_the_loss_is_plain_cross_entropy() {
     let s = tensor(&scores(6, "plain"), 6);
-    let y = Tensor::new(&[0u32, 1, 2, 3, 0, 1], &Device::Cpu).unwrap();
+    let y = Tensor::new(&[0u32, 1, 2, 3, 0, 1], device()).unwrap();
     let loss = Agreement { label: 1.0, tree: 0.0, ..Agreement::default() }.loss(&s, &y, None).unwrap();
     near(number(&loss), number(&cross_entropy(&s, &y).unwrap()), ROUNDING);
     let target = Agreement::default().target(&y, None, CLASSES, DType::F64).unwrap();
@@ -147,19 +151,26 @@ fn the_first_step_is_the_algorithm_done_by_hand() {
     let data = data(60);
     let net = net(SEED);
     let agreement = Agreement { sparse: 0.01, ..Agreement::default() };
-    let both = Intersection::new(&net, &data, agreement).unwrap();
+    let mut both = Intersection::new(&net, &data, agreement).unwrap();
     let mut taken = Vec::new();
     let run = trainer()
         .epochs(2)
-        .fit(&both, &data, |b| {
-            let step = both.step(b)?;
-            // Codes of this batch with the range that it has just moved, and the network's own probabilities.
-            let z = net.features(&b.x, lastlayer::model::Pass::Eval)?;
-            let s = net.scores(&z, lastlayer::model::Pass::Eval)?;
-            let codes = lastlayer::tree::Codes::new(&z, 16)?;
-            taken.push((b.epoch, codes, softmax(&numbers(&s)), b.clone()));
-            Ok(step)
-        })
+        .fit(
+            &mut watched::before(&mut both, |both: &Intersection, b| {
+                // The range that a pass moves is to be that of one pass.
+                let statistics: Vec<Tensor> =
+                    both.statistics().iter().map(|(_, var)| var.copy()).collect::<Result<_, _>>()?;
+                both.step(b)?;
+                // Codes of this batch with the range that it has just moved, and the network's own probabilities.
+                let z = net.features(&b.x, lastlayer::model::Pass::Eval)?;
+                let s = net.scores(&z, lastlayer::model::Pass::Eval)?;
+                let codes = lastlayer::tree::Codes::new(&z, 16)?;
+                taken.push((b.epoch, codes, softmax(&numbers(&s)), b.clone()));
+                both.statistics().iter().zip(&statistics).try_for_each(|((_, var), then)| var.set(then))?;
+                Ok(())
+            }),
+            &data,
+        )
         .unwrap();
     let mut losses = [0.0; 2];
     for (i, (epoch, codes, p, batch)) in taken.iter().enumerate() {
@@ -181,31 +192,32 @@ fn the_first_step_is_the_algorithm_done_by_hand() {
     }
     // Losses of size ten in single precision.
     all_near(&run.history.values("loss").unwrap(), &losses, 1e-4);
-    assert!(both.tree().unwrap().is_some());
+    assert!(both.tree().is_some());
 }
 
 #[test]
 fn a_second_run_begins_with_an_empty_memory() {
     let data = data(60);
-    let both = Intersection::new(&net(SEED), &data, Agreement::default()).unwrap();
+    let mut both = Intersection::new(&net(SEED), &data, Agreement::default()).unwrap();
     // One epoch, and again, as a cell of a notebook that is run twice.
     for _ in 0..2 {
-        trainer().epochs(1).fit(&both, &data, |b| both.step(b)).unwrap();
+        trainer().epochs(1).fit(&mut both, &data).unwrap();
     }
     // A run that failed in the middle of its epoch leaves nothing to the next either.
-    let stop = |b: &Batch| match b.step {
-        2 => Err(lastlayer::error::Error::config("test", "stop", "nothing")),
-        _ => both.step(b),
+    let stop = |_: &Intersection, b: &Batch| match b.step {
+        2 => Err(Error::config("test", "stop", "nothing")),
+        _ => Ok(()),
     };
-    assert!(trainer().epochs(1).fit(&both, &data, stop).is_err());
+    assert!(trainer().epochs(1).fit(&mut watched::before(&mut both, stop), &data).is_err());
     let mut trees = Vec::new();
     trainer()
         .epochs(1)
-        .fit(&both, &data, |b| {
-            let step = both.step(b)?;
-            trees.push(both.tree()?.map(|tree| tree.nodes()[0].weight));
-            Ok(step)
-        })
+        .fit(
+            &mut watched::after(&mut both, |both: &Intersection, _| {
+                trees.push(both.tree().map(|tree| tree.nodes()[0].weight));
+            }),
+            &data,
+        )
         .unwrap();
     // The tree knows the rows of this run only: 20, 40 and 60 of equal weight.
     let first = trees[0].unwrap();
@@ -216,11 +228,13 @@ fn a_second_run_begins_with_an_empty_memory() {
 fn a_step_costs_the_same_however_large_the_set_is() {
     // Statistics are copied before every step, to be put back if it fails; what an epoch appends is not.
     let of = |n: usize| {
-        let both = Intersection::new(&net(SEED), &data(n), Agreement::default()).unwrap();
-        let bytes = |vars: Vec<(String, Var)>| {
-            vars.iter().map(|(_, var)| var.elem_count() * var.dtype().size_in_bytes()).sum::<usize>()
-        };
-        (bytes(both.statistics()), bytes(both.appended()))
+        let data = data(n);
+        let mut both =
+            Intersection::new(&net(SEED), &data, Agreement { every: n, ..Agreement::default() }).unwrap();
+        Trainer::adam(0.01).batch(n / 2).silent().fit(&mut both, &data).unwrap();
+        let bytes = |tensor: &Tensor| tensor.elem_count() * tensor.dtype().size_in_bytes();
+        let copied: usize = both.statistics().iter().map(|(_, var)| bytes(var)).sum();
+        (copied, both.state().unwrap().tensors.values().map(bytes).sum::<usize>())
     };
     let ((small, few), (large, many)) = (of(400), of(40_000));
     assert_eq!(small, large, "bytes that a step copies");
@@ -235,19 +249,20 @@ fn fits_are_as_rare_as_asked_and_follow_the_last_batch_of_an_epoch() {
         [(1, vec![1, 2, 3, 4, 5, 6, 7, 8, 9, 10]), (2, vec![1, 2, 4, 5, 7, 9, 10]), (99, vec![1, 5, 10])]
     {
         let net = net(SEED);
-        let both = Intersection::new(&net, &data, Agreement { every, ..Agreement::default() }).unwrap();
+        let mut both = Intersection::new(&net, &data, Agreement { every, ..Agreement::default() }).unwrap();
         let (mut fits, mut last) = (Vec::new(), None);
         trainer()
             .epochs(2)
-            .fit(&both, &data, |b| {
-                let step = both.step(b)?;
-                let tree = both.tree()?;
-                if tree != last {
-                    fits.push(b.step + 1);
-                    last = tree;
-                }
-                Ok(step)
-            })
+            .fit(
+                &mut watched::after(&mut both, |both: &Intersection, b| {
+                    let tree = both.tree().cloned();
+                    if tree != last {
+                        fits.push(b.step + 1);
+                        last = tree;
+                    }
+                }),
+                &data,
+            )
             .unwrap();
         assert_eq!(fits, expected, "every {every}");
     }
@@ -264,20 +279,19 @@ fn a_run_that_was_stopped_in_the_middle_of_an_epoch_continues_to_the_same_bits()
             for stop in stops.iter().chain([&usize::MAX]) {
                 // A new process would start from the same seed.
                 let net = net(SEED);
-                let both = Intersection::new(&net, &data, agreement).unwrap();
+                let mut both = Intersection::new(&net, &data, agreement).unwrap();
                 let trainer = trainer().epochs(3).checkpoints(folder.path(), 1);
-                let outcome = trainer.fit(&both, &data, |b| {
-                    if b.step == *stop {
-                        return Err(lastlayer::error::Error::config("test", "stop", "nothing"));
-                    }
-                    both.step(b)
-                });
+                let stopped = |_: &Intersection, b: &Batch| match b.step == *stop {
+                    true => Err(Error::config("test", "stop", "nothing")),
+                    false => Ok(()),
+                };
+                let outcome = trainer.fit(&mut watched::before(&mut both, stopped), &data);
                 assert_eq!(outcome.is_err(), *stop != usize::MAX);
                 if let Ok(outcome) = outcome {
                     assert_eq!(outcome.stopped, Stopped::Finished);
                     let parameters: Vec<f64> =
-                        net.bottom().iter().chain(&net.last()).flat_map(|v| numbers(v)).collect();
-                    result = Some((parameters, both.tree().unwrap(), codes_of(&net, &data).unwrap()));
+                        net.bottom().iter().chain(&net.last()).flat_map(|(_, v)| numbers(v)).collect();
+                    result = Some((parameters, both.tree().cloned(), codes_of(&net, &data).unwrap()));
                 }
             }
             result.unwrap()
@@ -292,8 +306,8 @@ fn a_run_that_was_stopped_in_the_middle_of_an_epoch_continues_to_the_same_bits()
 fn corners_are_learnt_by_network_and_tree_and_their_questions_are_the_attributes() {
     let data = data(400);
     let net = net(SEED);
-    let both = Intersection::new(&net, &data, Agreement::default()).unwrap();
-    trainer().epochs(20).fit(&both, &data, |b| both.step(b)).unwrap();
+    let mut both = Intersection::new(&net, &data, Agreement::default()).unwrap();
+    trainer().epochs(20).fit(&mut both, &data).unwrap();
     let tree = both.final_tree(&data).unwrap();
     let codes = both.codes(&data).unwrap();
     assert!(both.accuracy(&data).unwrap() > 0.98);
@@ -310,8 +324,8 @@ fn batches_of_one_class_and_classes_that_never_come_do_no_harm() {
     let one = data(80).classes(&["b"]).unwrap();
     let only = Dataset::new("one of four", one.x.clone(), one.y.clone(), ["b", "c", "d", "e"]).unwrap();
     let net = net(SEED);
-    let both = Intersection::new(&net, &only, Agreement::default()).unwrap();
-    trainer().epochs(3).fit(&both, &only, |b| both.step(b)).unwrap();
+    let mut both = Intersection::new(&net, &only, Agreement::default()).unwrap();
+    trainer().epochs(3).fit(&mut both, &only).unwrap();
     let tree = both.final_tree(&only).unwrap();
     assert!(tree.nodes().iter().all(|node| (node.value.iter().sum::<f64>() - 1.0).abs() < 1e-9));
     assert!(
@@ -324,19 +338,18 @@ fn leaves_larger_than_half_the_rows_and_depth_zero_give_a_single_leaf() {
     let data = data(40);
     for cart in [Cart { min_leaf: 30, ..Cart::default() }, Cart { depth: 0, ..Cart::default() }] {
         let net = net(SEED);
-        let both = Intersection::new(&net, &data, Agreement { cart, ..Agreement::default() }).unwrap();
-        trainer().epochs(1).fit(&both, &data, |b| both.step(b)).unwrap();
-        assert_eq!(both.tree().unwrap().unwrap().leaves(), 1);
+        let mut both = Intersection::new(&net, &data, Agreement { cart, ..Agreement::default() }).unwrap();
+        trainer().epochs(1).fit(&mut both, &data).unwrap();
+        assert_eq!(both.tree().unwrap().leaves(), 1);
     }
 }
 
 #[test]
 fn one_feature_is_enough_to_run() {
     let data = data(40);
-    let net =
-        code_net(zoo::mlp(&[2, 1]).unwrap(), Quantiser::default(), 4, CLASSES, SEED, &Device::Cpu).unwrap();
-    let both = Intersection::new(&net, &data, Agreement::default()).unwrap();
-    trainer().epochs(2).fit(&both, &data, |b| both.step(b)).unwrap();
+    let net = code_net(zoo::mlp(&[2, 1]).unwrap(), Quantiser::default(), 4, CLASSES, SEED, device()).unwrap();
+    let mut both = Intersection::new(&net, &data, Agreement::default()).unwrap();
+    trainer().epochs(2).fit(&mut both, &data).unwrap();
     assert_eq!(both.codes(&data).unwrap().d(), 1);
 }
 
@@ -351,27 +364,30 @@ fn bad_settings_and_bad_input_are_told() {
     assert!(told(Agreement { label: 0.0, tree: 0.0, ..good }).contains("at least one above 0"));
     assert!(told(Agreement { share: 1.5, ..good }).contains("0 to 1"));
     assert!(told(Agreement { every: 0, ..good }).contains("at least 1"));
-    let plain = SplitNet::new(zoo::mlp(&[2, 4]).unwrap(), CLASSES, SEED, &Device::Cpu).unwrap();
+    let plain = SplitNet::new(zoo::mlp(&[2, 4]).unwrap(), CLASSES, SEED, device()).unwrap();
     assert!(message(Intersection::new(&plain, &data, good)).contains("code_net"));
     assert!(message(codes_of(&plain, &data)).contains("code_net"));
-    let three = code_net(zoo::mlp(&[2, 4]).unwrap(), Quantiser::default(), 4, 3, SEED, &Device::Cpu).unwrap();
+    let three = code_net(zoo::mlp(&[2, 4]).unwrap(), Quantiser::default(), 4, 3, SEED, device()).unwrap();
     assert!(message(Intersection::new(&three, &data, good)).contains("one for each class"));
     let deep = Agreement { cart: Cart { depth: 99, ..Cart::default() }, ..good };
-    let both = Intersection::new(&net, &data, deep).unwrap();
-    assert!(message(trainer().fit(&both, &data, |b| both.step(b))).contains("depth"));
+    let mut both = Intersection::new(&net, &data, deep).unwrap();
+    assert!(message(trainer().fit(&mut both, &data)).contains("depth"));
     // Features that are not finite stop the step, and nothing is lost: the next one goes through.
-    let both = Intersection::new(&net, &data, good).unwrap();
+    let mut both = Intersection::new(&net, &data, good).unwrap();
     let mut failed = None;
     trainer()
         .epochs(1)
-        .fit(&both, &data, |b| {
-            let nan = Batch { x: (&b.x * f64::NAN)?, ..b.clone() };
-            failed = Some(message(both.step(&nan)));
-            both.step(b)
-        })
+        .fit(
+            &mut watched::before(&mut both, |both: &Intersection, b| {
+                let nan = Batch { x: (&b.x * f64::NAN)?, ..b.clone() };
+                failed = Some(message(both.step(&nan)));
+                Ok(())
+            }),
+            &data,
+        )
         .unwrap();
     assert!(failed.unwrap().contains("not finite"));
     // A set that is larger than the one it was made for.
     let more = self::data(100);
-    assert!(message(trainer().fit(&both, &more, |b| both.step(b))).contains("the set that it is trained on"));
+    assert!(message(trainer().fit(&mut both, &more)).contains("the set that it is trained on"));
 }

@@ -85,7 +85,7 @@ def test_folders_of_ended_kernels_are_swept(lab):
 @pytest.mark.parametrize(
     ("flavour", "before", "problem", "remedy"),
     [
-        ("uncured", [], "every cell has its own copy of lastlayer", "crate-type"),
+        ("uncured", [], "every cell has its own copy of lastlayer", "tools/facade"),
         ("lastlayer", [':dep candle-core = "=0.11.1"'], "took candle from elsewhere", "Remove that `:dep` line"),
     ],
 )

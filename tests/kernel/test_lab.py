@@ -15,6 +15,8 @@ from conftest import ROOT
 
 TOKEN = "test"
 HANGS_AFTER = 600  # seconds; a guard against a server that hangs, not a measure of speed
+SILENT_AFTER = 150  # seconds until a kernel counts as one that hangs
+TRIES = 4
 
 
 def answers(address):
@@ -68,22 +70,36 @@ def test_the_notebooks_and_our_kernel_are_listed(server):
     assert spec["env"]["CARGO_PROFILE_DEV_DEBUG_ASSERTIONS"] == "false"
 
 
-def test_a_cell_runs_through_the_server(server):
+def answer_to(server, code):
+    """What a cell shows in a kernel of its own; nothing if the kernel is silent for too long."""
     kernel = ask(server, "POST", "kernels", json={"name": "lastlayer"})["id"]
     channel = websocket.create_connection(
         f"ws://{server}/api/kernels/{kernel}/channels?token={TOKEN}", timeout=HANGS_AFTER
     )
-    code = "use lastlayer::prelude::*;\nkernel_check(&Device::Cpu, Seed::new(7))?"
     content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False, "stop_on_error": True}
     header = {"msg_id": uuid.uuid4().hex, "msg_type": "execute_request", "username": "", "session": uuid.uuid4().hex,
               "version": "5.3", "date": ""}
     message = {"header": header, "parent_header": {}, "metadata": {}, "content": content, "channel": "shell", "buffers": []}
     channel.send(json.dumps(message))
-    while True:
-        reply = json.loads(channel.recv())
-        assert reply["msg_type"] not in ("error",), reply["content"]
-        if reply["msg_type"] == "execute_result":
-            assert "| kernel | evcxr_jupyter 0.22.0 |" in reply["content"]["data"]["text/plain"]
-            break
-    channel.close()
-    ask(server, "DELETE", f"kernels/{kernel}")
+    channel.settimeout(1)  # the server's pings would put off one that is longer than their interval
+    began = time.monotonic()
+    try:
+        while time.monotonic() - began < SILENT_AFTER:
+            try:
+                reply = json.loads(channel.recv())
+            except websocket.WebSocketTimeoutException:
+                continue
+            assert reply["msg_type"] not in ("error",), reply["content"]
+            if reply["msg_type"] == "execute_result":
+                return reply["content"]["data"]["text/plain"]
+    finally:
+        channel.close()
+        ask(server, "DELETE", f"kernels/{kernel}")
+
+
+def test_a_cell_runs_through_the_server(server):
+    code = "use lastlayer::prelude::*;\nkernel_check(&Device::Cpu, Seed::new(7))?"
+    # On a busy machine evcxr_jupyter may stop for good while Jupyter connects: it goes on answering on its control channel
+    # and on no other. What a user does then helps here too: another kernel.
+    shown = next(filter(None, (answer_to(server, code) for _ in range(TRIES))), "no answer")
+    assert "| kernel | evcxr_jupyter 0.22.0 |" in shown

@@ -1,3 +1,4 @@
+use crate::device::device;
 use lastlayer::data::Part;
 use lastlayer::data::load::{Adult, adult};
 use lastlayer::prelude::*;
@@ -33,7 +34,7 @@ fn cell(data: &lastlayer::data::Dataset, row: usize, name: &str) -> f64 {
 #[test]
 fn adult_labels_groups_and_values_come_from_the_rows() {
     let folder = sample();
-    let train = adult(&folder, Part::Train, &Adult::Raw, &Device::Cpu).unwrap();
+    let train = adult(&folder, Part::Train, &Adult::Raw, device()).unwrap();
     // 5 numbers; 2 workclasses with "?", 2 educations, 1, 1, 1, 3 races, 2 sexes, 2 countries.
     assert_eq!(train.x.dims(), [5, 5 + 14]);
     assert_eq!(values(&train.y), [0., 0., 1., 0., 1.]);
@@ -46,7 +47,7 @@ fn adult_labels_groups_and_values_come_from_the_rows() {
     // Ages 17, 20, 30, 40, 50: mean 31.4, variance 151.84.
     let want = (17.0 - 31.4) / 151.84f64.sqrt();
     assert!((cell(&train, 0, "age") - want).abs() < 1e-6, "f32 keeps seven digits");
-    let wide = adult(&folder, Part::Train, &Adult::Raw, (DType::F64, &Device::Cpu)).unwrap();
+    let wide = adult(&folder, Part::Train, &Adult::Raw, (DType::F64, device())).unwrap();
     assert!((cell(&wide, 0, "age") - want).abs() < 1e-14, "f64 keeps them all");
     assert_eq!(values(&wide.x.to_dtype(DType::F32).unwrap()), values(&train.x));
 }
@@ -54,19 +55,19 @@ fn adult_labels_groups_and_values_come_from_the_rows() {
 #[test]
 fn adult_test_rows_use_the_columns_and_statistics_of_training() {
     let folder = sample();
-    let test = adult(&folder, Part::Test, &Adult::Raw, &Device::Cpu).unwrap();
+    let test = adult(&folder, Part::Test, &Adult::Raw, device()).unwrap();
     assert_eq!(test.x.dims(), [1, 19]);
     assert_eq!(values(&test.y), [1.]);
     assert!((cell(&test, 0, "age") - (90.0 - 31.4) / 151.84f64.sqrt()).abs() < 1e-6);
     // A value that training has not seen sets no column.
     assert_eq!(cell(&test, 0, "education=HS-grad") + cell(&test, 0, "education=Masters"), 0.0);
-    refuses(adult(&folder, Part::Validation, &Adult::Raw, &Device::Cpu), &["Adult"]);
+    refuses(adult(&folder, Part::Validation, &Adult::Raw, device()), &["Adult"]);
 }
 
 #[test]
 fn adult_indicators_are_left_open_buckets() {
     let folder = sample();
-    let train = adult(&folder, Part::Train, &Adult::Indicators, &Device::Cpu).unwrap();
+    let train = adult(&folder, Part::Train, &Adult::Indicators, device()).unwrap();
     assert_eq!(train.x.dims(), [5, 20 + 14]);
     assert!(values(&train.x).iter().all(|v| *v == 0.0 || *v == 1.0));
     let row = |name: &str| (0..5).map(|row| cell(&train, row, name)).collect::<Vec<_>>();
@@ -85,7 +86,7 @@ fn adult_indicators_are_left_open_buckets() {
 #[test]
 fn adult_failures_name_the_line() {
     let folder = sample();
-    let load = |part| adult(&folder, part, &Adult::Raw, &Device::Cpu);
+    let load = |part| adult(&folder, part, &Adult::Raw, device());
     let good = TEST.to_string();
     for (text, words) in [
         (good.replace(", 40, Peru", ", Peru"), ["line 2", "14 fields instead of 15"]),

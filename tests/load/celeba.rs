@@ -1,3 +1,4 @@
+use crate::device::device;
 use std::path::Path;
 
 use lastlayer::data::Part;
@@ -32,27 +33,27 @@ fn options() -> CelebA {
 #[test]
 fn celeba_splits_by_its_list_and_turns_signs_into_attributes() {
     let folder = sample();
-    let train = celeba(&folder, Part::Train, &options(), &Device::Cpu).unwrap();
+    let train = celeba(&folder, Part::Train, &options(), device()).unwrap();
     assert_eq!(train.x.dims(), [2, 3, 2, 2]);
     assert_eq!(values(&train.x.i(0).unwrap()), [0., 255., 0., 255.].repeat(3));
     assert_eq!(values(&train.y), [1., 0.]);
     assert_eq!(values(train.a.as_ref().unwrap()), [0., 0., 0., 0.]);
     assert_eq!(train.names.attributes, ["Male", "Young"]);
     assert_eq!(train.names.classes, ["not Smiling", "Smiling"]);
-    let test = celeba(&folder, Part::Test, &options(), &Device::Cpu).unwrap();
+    let test = celeba(&folder, Part::Test, &options(), device()).unwrap();
     assert_eq!((values(&test.y), values(test.a.as_ref().unwrap())), (vec![1.], vec![1., 1.]));
     let young = CelebA { target: "Young".into(), limit: Some(1), ..options() };
-    let validation = celeba(&folder, Part::Validation, &young, &Device::Cpu).unwrap();
+    let validation = celeba(&folder, Part::Validation, &young, device()).unwrap();
     assert_eq!((values(&validation.y), values(validation.a.as_ref().unwrap())), (vec![1.], vec![1., 0.]));
-    assert_eq!(celeba(&folder, Part::Train, &young, &Device::Cpu).unwrap().y.dims(), [1]);
+    assert_eq!(celeba(&folder, Part::Train, &young, device()).unwrap().y.dims(), [1]);
 }
 
 #[test]
 fn celeba_failures_name_file_and_line() {
     let folder = sample();
-    let load = || celeba(&folder, Part::Train, &options(), &Device::Cpu);
+    let load = || celeba(&folder, Part::Train, &options(), device());
     let laughing = CelebA { target: "Laughing".into(), ..options() };
-    refuses(celeba(&folder, Part::Train, &laughing, &Device::Cpu), &["Laughing", "Male, Smiling, Young"]);
+    refuses(celeba(&folder, Part::Train, &laughing, device()), &["Laughing", "Male, Smiling, Young"]);
 
     let attributes = |text: &str, words: &[&str]| {
         write(&folder, "list_attr_celeba.txt", text);

@@ -1,3 +1,4 @@
+use crate::device::device;
 use lastlayer::data::load::{CsvTable, Missing, csv_table};
 use lastlayer::prelude::*;
 
@@ -9,7 +10,7 @@ fn species() -> CsvTable {
 
 fn load(text: impl AsRef<[u8]>, options: &CsvTable) -> Result<lastlayer::data::Dataset> {
     let folder = folder();
-    csv_table(write(&folder, "flowers.csv", text), options, &Device::Cpu)
+    csv_table(write(&folder, "flowers.csv", text), options, device())
 }
 
 #[test]
@@ -75,7 +76,7 @@ fn csv_failures_name_line_and_column() {
     fails(load([b"x,species\n1,".as_slice(), &[0xff, b'\n']].concat(), &species()), &["line 2", "UTF-8"]);
     let packed = gzip(b"x,species\n1,a\n");
     fails(load(&packed[..packed.len() - 4], &species()), &["is truncated"]);
-    fails(csv_table("/none.csv", &species(), &Device::Cpu), &["/none.csv"]);
+    fails(csv_table("/none.csv", &species(), device()), &["/none.csv"]);
     let twice = CsvTable { drop: vec!["species".into()], ..species() };
     refuses(load("x,species\n1,a\n", &twice), &["\"species\" twice"]);
     for delimiter in ['ä', '"'] {
@@ -91,17 +92,17 @@ fn f64_on_request_keeps_all_digits() {
     let options = CsvTable { categorical: vec!["color".into()], ..species() };
     let folder = folder();
     let path = write(&folder, "flowers.csv", text);
-    let wide = csv_table(&path, &options, (DType::F64, &Device::Cpu)).unwrap();
+    let wide = csv_table(&path, &options, (DType::F64, device())).unwrap();
     let rows = wide.x.to_vec2::<f64>().unwrap();
     assert_eq!(rows, [[16777217., 2.23606797750, 1. / 3., 0., 1.], [1., 2., 3., 1., 0.]]);
     // f32 is the number next to the text.
-    let narrow = csv_table(&path, &options, &Device::Cpu).unwrap();
+    let narrow = csv_table(&path, &options, device()).unwrap();
     assert_eq!(narrow.x.to_vec2::<f32>().unwrap()[0], [16777216., 2.236_068_f32, 1. / 3., 0., 1.]);
     assert_eq!(narrow.names, wide.names);
-    refuses(csv_table(&path, &options, (DType::F16, &Device::Cpu)), &["dtype of a table", "F32 or F64"]);
+    refuses(csv_table(&path, &options, (DType::F16, device())), &["dtype of a table", "F32 or F64"]);
 
     let large = write(&folder, "large.csv", "x,species\n1,a\n-1e39,b\n");
-    fails(csv_table(&large, &species(), &Device::Cpu), &["line 3", "too large for f32", "DType::F64"]);
-    let large = csv_table(&large, &species(), (DType::F64, &Device::Cpu)).unwrap();
+    fails(csv_table(&large, &species(), device()), &["line 3", "too large for f32", "DType::F64"]);
+    let large = csv_table(&large, &species(), (DType::F64, device())).unwrap();
     assert_eq!(values(&large.x), [1., -1e39]);
 }

@@ -1,3 +1,4 @@
+use crate::device::device;
 use std::collections::HashMap;
 
 use lastlayer::candle::safetensors;
@@ -17,12 +18,12 @@ pub fn packed(tensors: &[(&str, Tensor)]) -> Vec<u8> {
 }
 
 fn tensor<D: candle::WithDType, S: Into<candle::Shape>>(values: &[D], shape: S) -> Tensor {
-    Tensor::from_slice(values, shape, &Device::Cpu).unwrap()
+    Tensor::from_slice(values, shape, device()).unwrap()
 }
 
 fn load(bytes: impl AsRef<[u8]>, keys: &ExportKeys) -> Result<Exported> {
     let folder = folder();
-    exported(write(&folder, "mine.safetensors", bytes), keys, &Device::Cpu)
+    exported(write(&folder, "mine.safetensors", bytes), keys, device())
 }
 
 /// Three rows of two features, two classes, and the layer between them.
@@ -59,9 +60,16 @@ fn short_names_your_own_keys_and_npz_work_too() {
         ("weight", tensor(&[2f32], 1)),
     ]);
     let short = load(short, &ExportKeys::default()).unwrap();
-    assert_eq!(short.data.x.dtype(), DType::F64);
+    assert_eq!(short.data.x.dtype(), DType::F32);
     assert_eq!(values(&short.data.y), [1., 0.]);
     assert_eq!(short.scores.unwrap().dims(), [2, 1]);
+    let long = || packed(&[("z", tensor(&[16777217f64, 2.], (2, 1))), ("y", tensor(&[1u8, 0], 2))]);
+    let folder = folder();
+    let place = (DType::F64, device());
+    let long = exported(write(&folder, "long.safetensors", long()), &ExportKeys::default(), place).unwrap();
+    assert_eq!(long.data.x.to_vec2::<f64>().unwrap(), [[16777217.0], [2.0]]); // no f32 is
+    let vast = packed(&[("z", tensor(&[1e300f64, 2.], (2, 1))), ("y", tensor(&[1u8, 0], 2))]);
+    fails(load(vast, &ExportKeys::default()), &["too large for f32", "DType::F64"]);
     assert_eq!(short.weight.unwrap().dims(), [1, 1]);
 
     let own = packed(&[("emb", tensor(&[1u8, 2], (2, 1))), ("t", tensor(&[2u32, 0], 2))]);
@@ -121,7 +129,7 @@ fn damaged_safetensors_are_errors_before_memory_is_taken() {
     fails(load(&good[..good.len() - 1]), &["is truncated or neither"]);
     fails(load(&good[..4]), &["is truncated or neither"]);
     fails(load(b""), &["is truncated or neither"]);
-    fails(exported("/none.npz", &ExportKeys::default(), &Device::Cpu), &["/none.npz"]);
+    fails(exported("/none.npz", &ExportKeys::default(), device()), &["/none.npz"]);
     let lie = |header: &str| {
         let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
         bytes.extend(header.as_bytes());

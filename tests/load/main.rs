@@ -8,6 +8,8 @@ mod celeba;
 mod cifar;
 mod csv;
 mod cub;
+#[path = "../device/mod.rs"]
+mod device;
 mod exported;
 mod folder;
 mod fuzz;

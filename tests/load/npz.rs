@@ -1,3 +1,4 @@
+use crate::device::device;
 use lastlayer::data::load::{adbench, npz, npz_table};
 use lastlayer::prelude::*;
 
@@ -128,18 +129,18 @@ pub fn table(descr: &str, labels: &[u8]) -> Vec<u8> {
 fn tables_have_features_and_labels() {
     let folder = folder();
     let path = write(&folder, "6_cardio.npz", table("'|i1'", &[0, 1, 0]));
-    let data = npz_table(&path, &Device::Cpu).unwrap();
+    let data = npz_table(&path, device()).unwrap();
     assert_eq!((data.x.dtype(), data.x.dims()), (DType::F32, [3, 2].as_slice()));
     assert_eq!(values(&data.x), [0.5, 1., 2., 3., 4., 5.]);
     assert_eq!(values(&data.y), [0., 1., 0.]);
     assert_eq!(data.names.classes, ["0", "1"]);
     assert_eq!(data.names.set, "6_cardio");
-    assert_eq!(adbench(&path, &Device::Cpu).unwrap().names.classes, ["normal", "anomaly"]);
+    assert_eq!(adbench(&path, device()).unwrap().names.classes, ["normal", "anomaly"]);
 
-    let load = |bytes: Vec<u8>| npz_table(write(&folder, "a.npz", bytes), &Device::Cpu);
+    let load = |bytes: Vec<u8>| npz_table(write(&folder, "a.npz", bytes), device());
     assert_eq!(load(table("'|i1'", &[0, 2, 0])).unwrap().names.classes, ["0", "1", "2"]);
     let two = write(&folder, "two.npz", table("'|i1'", &[0, 2, 0]));
-    fails(adbench(&two, &Device::Cpu), &["label 2 is neither 0"]);
+    fails(adbench(&two, device()), &["label 2 is neither 0"]);
     fails(load(table("'|i1'", &[0, 0xff, 0])), &["label -1 of row 1"]);
     fails(load(table("'<f2'", &[0, 0, 0, 0x38, 0, 0])), &["label 0.5 of row 1"]);
     fails(load(table("'<u4'", &[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0])), &["label 4294967295"]);
@@ -162,15 +163,15 @@ fn f64_on_request_keeps_all_digits() {
         write(&folder, name, zip_of(&[("X.npy", &x), ("y.npy", &y)], true))
     };
     let path = table("digits.npz", [1. / 3., 16777217.]);
-    let wide = (DType::F64, &Device::Cpu);
+    let wide = (DType::F64, device());
     for data in [npz_table(&path, wide).unwrap(), adbench(&path, wide).unwrap()] {
         assert_eq!((data.x.dtype(), values(&data.x)), (DType::F64, vec![1. / 3., 16777217.]));
     }
-    for data in [npz_table(&path, &Device::Cpu).unwrap(), adbench(&path, &Device::Cpu).unwrap()] {
+    for data in [npz_table(&path, device()).unwrap(), adbench(&path, device()).unwrap()] {
         assert_eq!(data.x.to_vec2::<f32>().unwrap(), [[1. / 3.], [16777216.]]);
     }
-    refuses(npz_table(&path, (DType::I64, &Device::Cpu)), &["dtype of a table", "F32 or F64"]);
+    refuses(npz_table(&path, (DType::I64, device())), &["dtype of a table", "F32 or F64"]);
     let large = table("large.npz", [1., 1e39]);
-    fails(npz_table(&large, &Device::Cpu), &["large.npz", "too large for f32", "DType::F64"]);
+    fails(npz_table(&large, device()), &["large.npz", "too large for f32", "DType::F64"]);
     assert_eq!(values(&npz_table(&large, wide).unwrap().x), [1., 1e39]);
 }

@@ -1,5 +1,6 @@
 //! The real sets, where `LASTLAYER_DATA` names a folder that holds them.
 
+use crate::device::device;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -31,8 +32,8 @@ fn facts(data: &Dataset) -> (usize, usize, f64) {
 fn adult_has_its_official_counts() {
     let Some(folder) = real("adult") else { return };
     for (columns, d) in [(Adult::Raw, 107), (Adult::Indicators, 122)] {
-        let train = adult(&folder, Part::Train, &columns, &Device::Cpu).unwrap();
-        let test = adult(&folder, Part::Test, &columns, &Device::Cpu).unwrap();
+        let train = adult(&folder, Part::Train, &columns, device()).unwrap();
+        let test = adult(&folder, Part::Test, &columns, device()).unwrap();
         let (n, found, share) = facts(&train);
         assert_eq!((n, found, (share * 1e4).round()), (32_561, d, 2408.0));
         let (n, found, share) = facts(&test);
@@ -64,7 +65,7 @@ fn adbench_tables_have_their_shapes_and_anomalies() {
         ("resnet18_CIFAR10_0", 5_263, 512, 263),
     ];
     for (name, n, d, anomalies) in tables {
-        let data = adbench(folder.join(format!("{name}.npz")), &Device::Cpu).unwrap();
+        let data = adbench(folder.join(format!("{name}.npz")), device()).unwrap();
         let (rows, columns, share) = facts(&data);
         assert_eq!((rows, columns, (share * rows as f64).round() as usize), (n, d, anomalies), "{name}");
     }
@@ -89,7 +90,7 @@ fn cub_has_its_official_halves_and_attributes() {
     let images = unpack(lists.join("cub_bbox64.tar.gz"), crops.path().join("crops")).unwrap();
     let options = Cub { size: 16, images: Some(images), ..Cub::default() };
     for (part, n) in [(Part::Train, 5_994), (Part::Test, 5_794)] {
-        let data = cub(&lists, part, &options, &Device::Cpu).unwrap();
+        let data = cub(&lists, part, &options, device()).unwrap();
         assert_eq!(data.x.dims(), [n, 3, 16, 16]);
         assert_eq!(data.a.as_ref().unwrap().dims(), [n, 312]);
         assert_eq!(data.names.classes.len(), 200);
@@ -109,7 +110,7 @@ fn cifar_as_jpeg_has_all_its_images() {
             assert_eq!(std::fs::read_dir(class).unwrap().count(), per_class);
         }
         let options = ImageFolder { limit_per_class: Some(20), ..ImageFolder::default() };
-        let data = image_folder(root.join(part), &options, &Device::Cpu).unwrap();
+        let data = image_folder(root.join(part), &options, device()).unwrap();
         assert_eq!(data.x.dims(), [200, 3, 32, 32]);
         assert_eq!(data.names.classes[3], "cat");
     }

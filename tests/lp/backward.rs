@@ -2,14 +2,14 @@
 
 use lastlayer::error::Error;
 use lastlayer::lp::{
-    Gradients, Lp, Matrix, NewtonLp, PenaltyNewton, PenaltyPoint, Solution, Status, active_set, envelope,
-    one_step, penalty_implicit,
+    Gradients, Lp, Matrix, NewtonLp, PenaltyNewton, PenaltyPoint, Solution, Solver, Status, active_set,
+    envelope, one_step, penalty_implicit,
 };
 use lastlayer::ndarray::Array2;
 use lastlayer::seed::Seed;
 
 use super::families::gaussian;
-use super::{SEED, assert_close, bells, differences, dot, lp, scores, uniforms};
+use super::{SEED, answer, assert_close, bells, differences, dot, lp, scores, uniforms};
 
 /// Step of central differences; vertices move linearly in b and nearly so in A, so rounding of the solver decides.
 const STEP: f64 = 1e-5;
@@ -38,7 +38,7 @@ fn solved(lp: &Lp) -> Solution {
 
 fn minimised(lp: &Lp, epsilon: f64) -> PenaltyPoint {
     let newton = PenaltyNewton { epsilon, tolerance: 1e-13, ..PenaltyNewton::default() };
-    newton.minimise(lp, &vec![0.0; lp.n()]).unwrap()
+    newton.solve(lp).unwrap()
 }
 
 /// Which numbers of a program are moved.
@@ -161,7 +161,7 @@ fn one_step_is_the_derivative_of_a_newton_step_from_any_point() {
             max_steps: 1,
             ..PenaltyNewton::default()
         };
-        let start = PenaltyNewton { max_steps: 0, ..newton.clone() }.minimise(&lp, &y).unwrap();
+        let start = newton.finish(&newton.init_at(&lp, &y).unwrap()).unwrap();
         let active = start.v.iter().filter(|v| **v > 0.0).count() + lp.b_eq.len();
         if active < lp.n() {
             // A singular Hessian would be shifted, and the step with it.
@@ -169,7 +169,8 @@ fn one_step_is_the_derivative_of_a_newton_step_from_any_point() {
         }
         let y_bar = bells(SEED.named("y"), lp.n());
         let gradients = one_step(&lp, &start, &y_bar).unwrap();
-        compare(&lp, &gradients, PENALTY_DIFFERENCE, |lp| dot(&y_bar, &newton.minimise(lp, &y).unwrap().y));
+        let next = |lp: &Lp| answer(&newton, newton.init_at(lp, &y).unwrap()).y;
+        compare(&lp, &gradients, PENALTY_DIFFERENCE, |lp| dot(&y_bar, &next(lp)));
     }
 }
 
@@ -348,8 +349,9 @@ fn what_the_solver_factored_is_not_factored_again() {
     assert!(kept >= 3, "{kept}");
     // What cannot be kept is made: where no step was needed, or where rows have to be chosen.
     let one = lp(&[[-1.0]], &[-1.0], &[1.0]);
-    let at = PenaltyNewton::default().minimise(&one, &[0.0]).unwrap();
-    let again = PenaltyNewton::default().minimise(&one, &at.y).unwrap();
+    let newton = PenaltyNewton::default();
+    let at = newton.solve(&one).unwrap();
+    let again = answer(&newton, newton.init_at(&one, &at.y).unwrap());
     assert_eq!(again.steps, 0);
     assert_eq!(penalty_implicit(&one, &again, &[1.0], None).unwrap().factors, 1);
     let three = lp(&[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], &[1.0, 1.0, 2.0], &[-1.0, -1.5]);
@@ -370,7 +372,7 @@ fn gradients_of_what_is_not_optimal_or_does_not_fit_are_refused() {
     let mut changed = found.clone();
     changed.active = vec![1];
     assert!(matches!(active_set(&good, &changed, &[1.0]).unwrap_err(), Error::Shape { .. }));
-    let point = PenaltyNewton::default().minimise(&good, &[0.0]).unwrap();
+    let point = PenaltyNewton::default().solve(&good).unwrap();
     assert!(matches!(penalty_implicit(&good, &point, &[], None).unwrap_err(), Error::Shape { .. }));
     assert!(matches!(penalty_implicit(&good, &point, &[1.0], Some(&[])).unwrap_err(), Error::Shape { .. }));
     assert!(matches!(one_step(&good, &point, &[]).unwrap_err(), Error::Shape { .. }));

@@ -1,11 +1,13 @@
 //! What a solver claims: small programs with known answers, and the two that fool other rules.
 
 use lastlayer::error::Error;
-use lastlayer::lp::{Lp, Matrix, NewtonLp, Outer, PenaltyNewton, Ray, Status};
+use lastlayer::lp::{
+    Lp, Matrix, NewtonLp, Outer, PenaltyNewton, Published, Ray, SmoothNewton, Solver, Status,
+};
 
 use lastlayer::ndarray::{Array2, Axis, concatenate};
 
-use super::{SEED, assert_close, bells, lp, rows};
+use super::{SEED, answer, assert_close, bells, lp, rows, states};
 
 /// What two-digit programs are solved to.
 const EXACT: f64 = 1e-9;
@@ -20,15 +22,14 @@ fn a_multiplier_that_stays_the_same_over_epsilon_may_still_be_wrong() {
     // The paper's rule, two successive ε with the same v, holds here; the vertex of that v is infeasible by 0.01.
     for epsilon in [1.0, 0.1, 0.01, 0.006, 0.005] {
         let newton = PenaltyNewton { epsilon, ..PenaltyNewton::default() };
-        let point = newton.minimise(&e11, &[0.0; 2]).unwrap();
+        let point = newton.solve(&e11).unwrap();
         assert!(point.converged);
         assert_close(&point.v, &[0.0, 3.0, 1.0], EXACT);
         let vertex = [1.01, 1.0];
         let gap = e11.objective(&vertex).unwrap() + 1.0 * 3.0 + 2.01 * 1.0;
         assert!(gap.abs() < EXACT, "the gap does not warn either: {gap}");
     }
-    let small =
-        PenaltyNewton { epsilon: 1e-3, ..PenaltyNewton::default() }.minimise(&e11, &[0.0; 2]).unwrap();
+    let small = PenaltyNewton { epsilon: 1e-3, ..PenaltyNewton::default() }.solve(&e11).unwrap();
     assert_close(&small.v, &[1.0, 4.0, 0.0], EXACT);
     for newton in both() {
         for epsilon in [1.0, 0.1, 0.01] {
@@ -73,12 +74,12 @@ fn multipliers_that_are_not_unique_are_the_shortest() {
     // Dual optima (1 − s, 1 − s, s) for s in [0, 1]; the shortest minimises 2(1 − s)² + s², so s = 2/3.
     let three = lp(&[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], &[1.0, 1.0, 2.0], &[-1.0, -1.0]);
     let newton = PenaltyNewton { epsilon: 1e-3, ..PenaltyNewton::default() };
-    let point = newton.minimise(&three, &[0.0; 2]).unwrap();
+    let point = newton.solve(&three).unwrap();
     assert_close(&point.v, &[1.0 / 3.0, 1.0 / 3.0, 2.0 / 3.0], EXACT);
     let found = NewtonLp::default().solve(&three).unwrap();
     assert!(found.degenerate && found.status == Status::Optimal);
     // The same row twice shares its multiplier.
-    let point = newton.minimise(&lp(&[[1.0], [1.0]], &[1.0, 1.0], &[-1.0]), &[0.0]).unwrap();
+    let point = newton.solve(&lp(&[[1.0], [1.0]], &[1.0, 1.0], &[-1.0])).unwrap();
     assert_close(&point.v, &[0.5, 0.5], EXACT);
 }
 
@@ -191,9 +192,7 @@ fn what_decides_between_infeasible_and_unbounded_is_solved_once() {
         let lp = Lp::new(Matrix::Dense(a.clone()), &b, &c).unwrap();
         let newton = NewtonLp { max_steps: 1 + case as usize % 7, detect: false, ..NewtonLp::default() };
         let mut state = newton.init(&lp).unwrap();
-        while !newton.done(&state) {
-            state = newton.step(&state).unwrap();
-        }
+        newton.run(&mut state).unwrap();
         let found = newton.finish(&state).unwrap();
         if found.status != Status::Unbounded {
             continue;
@@ -201,7 +200,7 @@ fn what_decides_between_infeasible_and_unbounded_is_solved_once() {
         let mut start = found.clone();
         (start.z, start.v) = (state.z(), vec![0.0; m]);
         let any = Lp { c: vec![0.0; n], ..lp.clone() };
-        let feasible = newton.solve_from(&any, &start).unwrap();
+        let feasible = answer(&newton, newton.init_at(&any, &start).unwrap());
         let sides = Array2::from_shape_fn((2 * n, n), |(i, k)| {
             f64::from(u8::from(i % n == k)) * if i < n { 1.0 } else { -1.0 }
         });
@@ -245,6 +244,16 @@ fn broken_rows_and_equalities_show_in_the_certificate() {
     }
 }
 
+/// Whoever steps by hand ends where solving ends, and nothing is left to do there.
+fn stepped<S: Solver<Problem = Lp, State: Clone, Answer: PartialEq + std::fmt::Debug>>(solver: &S, lp: &Lp) {
+    let mut last = states(solver, solver.init(lp).unwrap()).pop().unwrap();
+    for _ in 0..2 {
+        assert_eq!(solver.finish(&last).unwrap(), solver.solve(lp).unwrap());
+        assert!(solver.done(&last));
+        solver.step(&mut last).unwrap();
+    }
+}
+
 #[test]
 fn driving_by_hand_is_the_same_as_solving() {
     let c1a = lp(&[[-1.0, 3.0], [3.0, -3.0], [-1.0, 2.0]], &[1.0; 3], &[-2.0, 1.0]);
@@ -253,16 +262,21 @@ fn driving_by_hand_is_the_same_as_solving() {
     let mut path = vec![state.z()];
     while !newton.done(&state) {
         let before = state.steps();
-        state = newton.step(&state).unwrap();
+        newton.step(&mut state).unwrap();
         assert!(state.steps() <= before + 1);
         path.push(state.z());
     }
     let (by_hand, at_once) = (newton.finish(&state).unwrap(), newton.solve(&c1a).unwrap());
     assert_eq!(by_hand, at_once);
     assert_eq!(path.last().unwrap(), &by_hand.z);
-    assert_eq!(newton.step(&state).unwrap().z(), by_hand.z);
+    newton.step(&mut state).unwrap();
+    assert_eq!(state.z(), by_hand.z);
     assert_close(&state.v(), &by_hand.v, 1e-15);
     assert_eq!(state.certificate(), by_hand.certificate);
+    stepped(&newton, &c1a);
+    stepped(&PenaltyNewton::default(), &c1a);
+    stepped(&SmoothNewton::default(), &c1a);
+    stepped(&Published::default(), &c1a);
 }
 
 #[test]
@@ -271,11 +285,12 @@ fn a_warm_start_takes_fewer_steps_to_the_same_optimum() {
     let cold = NewtonLp::default().solve(&lp).unwrap();
     let mut moved = lp.clone();
     moved.b.iter_mut().for_each(|b| *b += 1e-3);
-    let (fresh, warm) =
-        (NewtonLp::default().solve(&moved).unwrap(), NewtonLp::default().solve_from(&moved, &cold).unwrap());
+    let newton = NewtonLp::default();
+    let fresh = newton.solve(&moved).unwrap();
+    let warm = answer(&newton, newton.init_at(&moved, &cold).unwrap());
     assert_eq!(warm.status, Status::Optimal);
     assert_close(&warm.z, &fresh.z, EXACT);
     assert!(2 * warm.steps <= fresh.steps, "{} and {}", warm.steps, fresh.steps);
     let other = super::families::gaussian(super::SEED, 9, 40, 1);
-    assert!(matches!(NewtonLp::default().solve_from(&other, &cold).unwrap_err(), Error::Shape { .. }));
+    assert!(matches!(newton.init_at(&other, &cold).unwrap_err(), Error::Shape { .. }));
 }

@@ -1,9 +1,10 @@
 //! The equations of the chapter "Differentiating a linear program".
 
+use super::common::close;
 use lastlayer::linalg::solve;
 use lastlayer::lp::{
-    Gradients, Lp, Matrix, NewtonLp, PenaltyNewton, PenaltyPoint, Solution, active_set, envelope, one_step,
-    penalty_implicit,
+    Gradients, Lp, Matrix, NewtonLp, PenaltyNewton, PenaltyPoint, Solution, Solver, active_set, envelope,
+    one_step, penalty_implicit,
 };
 use lastlayer::ndarray::{Array1, Array2, Axis, array, s};
 use lastlayer::seed::Seed;
@@ -94,7 +95,7 @@ impl Program {
 
     fn penalty(&self, epsilon: f64) -> PenaltyPoint {
         let newton = PenaltyNewton { epsilon, tolerance: 1e-12, ..PenaltyNewton::default() };
-        let point = newton.minimise(&self.lp(), &vec![0.0; self.n()]).unwrap();
+        let point = newton.solve(&self.lp()).unwrap();
         assert!(point.converged, "penalty with epsilon {epsilon}: gradient {}", point.gradient);
         point
     }
@@ -180,16 +181,6 @@ fn numeric(p: &Program, loss: impl Fn(&Program) -> f64) -> Bars {
         a: Array2::from_shape_fn(p.a.dim(), |at| quotient(&|p, by| p.a[at] += by)),
         b: (0..p.b.len()).map(|i| quotient(&|p, by| p.b[i] += by)).collect(),
         c: (0..p.n()).map(|i| quotient(&|p, by| p.c[i] += by)).collect(),
-    }
-}
-
-#[track_caller]
-fn close<'a>(a: impl IntoIterator<Item = &'a f64>, b: impl IntoIterator<Item = &'a f64>, tolerance: f64) {
-    let (a, b): (Vec<&f64>, Vec<&f64>) = (a.into_iter().collect(), b.into_iter().collect());
-    assert_eq!(a.len(), b.len());
-    let scale = b.iter().fold(1.0f64, |most, v| most.max(v.abs()));
-    for (i, (a, b)) in a.iter().zip(&b).enumerate() {
-        assert!((*a - *b).abs() <= tolerance * scale, "entry {i}: {a} and {b}, scale {scale}");
     }
 }
 
@@ -841,7 +832,7 @@ fn rows_with_positive_dual_lose_the_gradient_of_an_equation() {
     close(&active_set(&lp, &found, &[1.0, 0.0]).unwrap().b_eq, &[1.0], SOLVER);
     // In the penalty it is a square, and the Hessian has full rank.
     let newton = PenaltyNewton { epsilon: 0.1, tolerance: 1e-12, ..PenaltyNewton::default() };
-    let point = newton.minimise(&lp, &[0.0, 0.0]).unwrap();
+    let point = newton.solve(&lp).unwrap();
     close(&penalty_implicit(&lp, &point, &[1.0, 0.0], None).unwrap().b_eq, &[1.0], ROUNDING);
 }
 

@@ -1,8 +1,9 @@
 //! A linear program inside a network: gradients by finite differences, and what it refuses.
 
+use crate::device::device;
 use lastlayer::lp::{
-    AucLoss, Backward, FLink, Lp, LpInputs, LpLayer, Matrix, NewtonLp, PenaltyNewton, auc_loss, f_loss,
-    precision_at_recall,
+    AucLoss, Backward, FLink, Lp, LpInputs, LpLayer, Matrix, NewtonLp, PenaltyNewton, Solver, auc_loss,
+    f_loss, precision_at_recall,
 };
 use lastlayer::prelude::*;
 
@@ -30,11 +31,11 @@ fn program(n: usize, m: usize, seed: u64) -> Lp {
 fn vars(lp: &Lp) -> [Var; 3] {
     let a = lp.A.to_dense();
     let flat: Vec<f64> = a.iter().copied().collect();
-    let a = Tensor::from_vec(flat, (lp.m(), lp.n()), &Device::Cpu).unwrap();
+    let a = Tensor::from_vec(flat, (lp.m(), lp.n()), device()).unwrap();
     [
         Var::from_tensor(&a).unwrap(),
-        Var::new(&lp.b[..], &Device::Cpu).unwrap(),
-        Var::new(&lp.c[..], &Device::Cpu).unwrap(),
+        Var::new(&lp.b[..], device()).unwrap(),
+        Var::new(&lp.c[..], device()).unwrap(),
     ]
 }
 
@@ -50,7 +51,7 @@ fn differences(var: &Var, loss: impl Fn() -> f64) -> Vec<f64> {
     let at = |i: usize, h: f64| {
         let mut moved = flat.clone();
         moved[i] += h;
-        var.set(&Tensor::from_vec(moved, start.dims(), &Device::Cpu).unwrap()).unwrap();
+        var.set(&Tensor::from_vec(moved, start.dims(), device()).unwrap()).unwrap();
         let value = loss();
         var.set(&start).unwrap();
         value
@@ -73,7 +74,7 @@ fn gradient(loss: &Tensor, var: &Var) -> Vec<f64> {
 
 /// A loss of z that weighs its entries differently.
 fn weighed(z: &Tensor) -> Tensor {
-    let weights = Tensor::new(draws(z.elem_count(), 77), &Device::Cpu).unwrap();
+    let weights = Tensor::new(draws(z.elem_count(), 77), device()).unwrap();
     ((z * &weights).unwrap().sum_all().unwrap() + z.sqr().unwrap().sum_all().unwrap()).unwrap()
 }
 
@@ -122,20 +123,20 @@ fn the_penalty_has_a_gradient_in_c_too_and_one_step_is_the_same() {
     let layer = LpLayer { backward: Backward::Penalty { epsilon }, ..Default::default() };
     let z: Vec<f64> = layer.forward(&lp, &inputs(&parts)).unwrap().z.to_vec1().unwrap();
     let newton = PenaltyNewton { epsilon, ..Default::default() };
-    assert_close(&z, &newton.minimise(&lp, &[0.0; 4]).unwrap().y, 1e-8, "the penalty's minimum");
+    assert_close(&z, &newton.solve(&lp).unwrap().y, 1e-8, "the penalty's minimum");
 }
 
 #[test]
 fn gradients_reach_the_weights_of_a_network() {
     let lp = program(3, 9, 13);
     let layer = LpLayer::default();
-    let w = Var::from_vec(draws(9 * 5, 20), (9, 5), &Device::Cpu).unwrap();
-    let x = Tensor::new(draws(5, 21), &Device::Cpu).unwrap().unsqueeze(1).unwrap();
-    let base = Tensor::new(&lp.b[..], &Device::Cpu).unwrap();
+    let w = Var::from_vec(draws(9 * 5, 20), (9, 5), device()).unwrap();
+    let x = Tensor::new(draws(5, 21), device()).unwrap().unsqueeze(1).unwrap();
+    let base = Tensor::new(&lp.b[..], device()).unwrap();
     let loss = || {
         let push = (w.as_tensor().matmul(&x).unwrap().squeeze(1).unwrap().tanh().unwrap() * 0.1).unwrap();
         let b = (&base + push).unwrap();
-        let out = layer.forward(&lp, &LpInputs { b: Some(b), ..Default::default() }).unwrap();
+        let out = layer.forward(&lp, &LpInputs::b(&b)).unwrap();
         (weighed(&out.z) + out.value).unwrap()
     };
     let by_differences = differences(&w, || loss().to_scalar::<f64>().unwrap());
@@ -151,8 +152,8 @@ fn equalities_are_inputs_as_well() {
         )
         .unwrap();
     let row: Vec<f64> = lp.A_eq.row(0);
-    let a = Var::from_vec(row, (1, 4), &Device::Cpu).unwrap();
-    let b = Var::new(&[0.2f64], &Device::Cpu).unwrap();
+    let a = Var::from_vec(row, (1, 4), device()).unwrap();
+    let b = Var::new(&[0.2f64], device()).unwrap();
     let out = || {
         let of = |var: &Var| Some(var.as_tensor().clone());
         let inputs = LpInputs { A_eq: of(&a), b_eq: of(&b), ..Default::default() };
@@ -169,8 +170,8 @@ fn equalities_are_inputs_as_well() {
 #[test]
 fn single_precision_comes_back_as_such() {
     let lp = program(3, 8, 50);
-    let b = Tensor::new(&lp.b[..], &Device::Cpu).unwrap().to_dtype(DType::F32).unwrap();
-    let out = LpLayer::default().forward(&lp, &LpInputs { b: Some(b), ..Default::default() }).unwrap();
+    let b = Tensor::new(&lp.b[..], device()).unwrap().to_dtype(DType::F32).unwrap();
+    let out = LpLayer::default().forward(&lp, &LpInputs::b(&b)).unwrap();
     assert_eq!((out.z.dtype(), out.value.dtype(), out.z.dims()), (DType::F32, DType::F32, &[3][..]));
     let exact = NewtonLp::default().solve(&lp).unwrap();
     let z: Vec<f64> = out.z.to_dtype(DType::F64).unwrap().to_vec1().unwrap();
@@ -179,9 +180,9 @@ fn single_precision_comes_back_as_such() {
 
 #[test]
 fn losses_as_tensors_have_their_value_and_gradient() {
-    let s = Var::new(draws(40, 60), &Device::Cpu).unwrap();
+    let s = Var::new(draws(40, 60), device()).unwrap();
     let y: Vec<u8> = (0..40).map(|i| u8::from(i % 3 == 0)).collect();
-    let labels = Tensor::new(y.iter().map(|y| u32::from(*y)).collect::<Vec<_>>(), &Device::Cpu).unwrap();
+    let labels = Tensor::new(y.iter().map(|y| u32::from(*y)).collect::<Vec<_>>(), device()).unwrap();
     let auc = auc_loss(s.as_tensor(), &labels, 0.3, AucLoss::Value).unwrap();
     let f = f_loss(s.as_tensor(), &labels, 1.0, FLink::Sigmoid).unwrap();
     for loss in [auc, f] {
@@ -197,10 +198,9 @@ fn the_f_program_as_a_layer_has_the_gradient_of_the_closed_form() {
     let y: Vec<u8> = (0..12).map(|i| u8::from(i % 3 != 0)).collect();
     let r: Vec<f64> = s.iter().map(|s| FLink::Sigmoid.decide(*s).0).collect();
     let lp = Lp::f_train(&r, &y, 1.0).unwrap();
-    let a =
-        Tensor::from_vec(lp.A.to_dense().iter().copied().collect(), (lp.m(), lp.n()), &Device::Cpu).unwrap();
+    let a = Tensor::from_vec(lp.A.to_dense().iter().copied().collect(), (lp.m(), lp.n()), device()).unwrap();
     let a = Var::from_tensor(&a).unwrap();
-    let inputs = LpInputs { A: Some(a.as_tensor().clone()), ..Default::default() };
+    let inputs = LpInputs::A(&a);
     let out = LpLayer::default().forward(&lp, &inputs).unwrap();
     let by_entry = gradient(&out.value, &a);
     // Row i holds −r or r in the last column; the optimum is −F, and the loss is 1 − F.
@@ -236,12 +236,12 @@ fn the_neyman_pearson_program_has_the_implicit_gradient_of_a_rate_problem() {
 #[test]
 fn what_is_no_layer_is_told_before_any_work() {
     let (lp, layer) = (program(3, 8, 90), LpLayer::default());
-    let tensor = |values: Vec<f64>| Some(Tensor::new(values, &Device::Cpu).unwrap());
+    let tensor = |values: Vec<f64>| Tensor::new(values, device()).unwrap();
     let none = layer.forward(&lp, &LpInputs::default()).unwrap_err();
     assert!(matches!(none, Error::Config { .. }), "{none}");
-    let short = layer.forward(&lp, &LpInputs { b: tensor(vec![0.0; 7]), ..Default::default() }).unwrap_err();
+    let short = layer.forward(&lp, &LpInputs::b(&tensor(vec![0.0; 7]))).unwrap_err();
     assert!(matches!(short, Error::Shape { .. }), "{short}");
-    let bad = layer.forward(&lp, &LpInputs { c: tensor(vec![1.0, f64::NAN, 0.0]), ..Default::default() });
+    let bad = layer.forward(&lp, &LpInputs::c(&tensor(vec![1.0, f64::NAN, 0.0])));
     assert!(matches!(bad.unwrap_err(), Error::Data { .. }));
     let mut b = lp.b.clone();
     b.iter_mut().for_each(|b| *b = -1.0);
@@ -250,6 +250,6 @@ fn what_is_no_layer_is_told_before_any_work() {
     }))
     .unwrap();
     let never = Lp::new(matrix, &b, &lp.c).unwrap();
-    let infeasible = layer.forward(&never, &LpInputs { b: tensor(b), ..Default::default() }).unwrap_err();
+    let infeasible = layer.forward(&never, &LpInputs::b(&tensor(b))).unwrap_err();
     assert!(matches!(infeasible, Error::Solve { .. }), "{infeasible}");
 }

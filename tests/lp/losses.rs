@@ -1,12 +1,15 @@
 //! Closed forms: each equals its linear program, and what is known of the metric.
 
-use lastlayer::error::Error;
+use lastlayer::candle::{DType, Device, Tensor, Var};
+use lastlayer::error::{Error, Result};
 use lastlayer::lp::{
-    AucLoss, FLink, Lp, NewtonLp, Solution, Status, auc_loss, auc_mu_loss, auc_one_vs_all_loss, envelope,
-    expected_f, f_decide, f_loss, independent_joint, precision_at_recall, recall_at_precision,
+    AucLoss, FLink, Lp, NewtonLp, Solution, Solver, Status, auc_loss, auc_mu_loss, auc_one_vs_all_loss,
+    envelope, expected_f, f_decide, f_loss, independent_joint, precision_at_recall, recall_at_precision,
 };
 use lastlayer::ndarray::{Array2, array};
+use lastlayer::numbers::AsF64;
 
+use super::device::device;
 use super::{SEED, assert_close, bell, differences, scores};
 
 /// A closed form and a solver's optimum agree to the solver's tolerance.
@@ -156,7 +159,7 @@ fn symmetries_ties_and_duplicates() {
     assert_eq!(auc(&equal, &y), 0.5);
     // Exactly at the margin: z = 0 with two active rows, and no gradient.
     let at = auc_loss([0.5, 0.0], [1u8, 0], 0.5, AucLoss::Value).unwrap();
-    assert_eq!((at.value, at.gradient), (0.0, vec![0.0, 0.0]));
+    assert_eq!((at.value, &at.gradient[..]), (0.0, &[0.0, 0.0][..]));
 }
 
 #[test]
@@ -601,4 +604,238 @@ fn bad_classes_and_partitions_are_refused() {
     let error = auc_mu_loss(&single, [0u8, 0], None, 0.1, AucLoss::Value).unwrap_err();
     assert!(matches!(error, Error::Shape { .. }));
     assert!(matches!(Lp::auc_mu(&single, [0u8, 0], None, 0.1).unwrap_err(), Error::Shape { .. }));
+}
+
+/// A loss by sorting: what it returns but the gradient, the gradient, where that is, and the loss as a tensor.
+type Found = (Vec<f64>, Vec<f64>, Option<Tensor>, Tensor);
+type Sorting = Box<dyn Fn(&Tensor, &Tensor) -> Result<Found>>;
+
+macro_rules! found {
+    ($loss:expr, $s:expr, [$($number:ident),*]) => {{
+        let loss = $loss?;
+        let gradient = loss.gradient.numbers()?.into_owned();
+        (vec![$(loss.$number),*], gradient, loss.gradient.on_device().cloned(), loss.on($s)?)
+    }};
+}
+
+/// Losses of two classes at a margin.
+fn of_two(margin: f64) -> Vec<(String, Sorting)> {
+    let mut all: Vec<(String, Sorting)> = Vec::new();
+    for kind in KINDS {
+        let auc: Sorting = Box::new(move |s, y| Ok(found!(auc_loss(s, y, margin, kind), s, [value])));
+        all.push((format!("auc {kind:?}"), auc));
+    }
+    for link in [FLink::Sigmoid, FLink::Ramp { margin }] {
+        let f: Sorting = Box::new(move |s, y| Ok(found!(f_loss(s, y, 0.7, link), s, [value])));
+        all.push((format!("F {link:?}"), f));
+    }
+    for share in [0.0, 0.4, 0.7, 1.0] {
+        let precision: Sorting = Box::new(move |s, y| {
+            let found = precision_at_recall(s, y, share, margin);
+            Ok(found!(found, s, [value, threshold, multiplier]))
+        });
+        let recall: Sorting = Box::new(move |s, y| {
+            let found = recall_at_precision(s, y, share, margin);
+            Ok(found!(found, s, [value, threshold, multiplier]))
+        });
+        all.extend([(format!("precision at recall {share}"), precision)]);
+        all.extend([(format!("recall at precision {share}"), recall)]);
+    }
+    all
+}
+
+/// Losses of k classes at a margin.
+fn of_several(k: usize, margin: f64) -> Vec<(String, Sorting)> {
+    let mut all: Vec<(String, Sorting)> = Vec::new();
+    for kind in KINDS {
+        for partition in [None, Some(uneven(k))] {
+            let name = format!("AUC mu {kind:?}, partition {}", partition.is_some());
+            let mu: Sorting = Box::new(move |s, y| {
+                Ok(found!(auc_mu_loss(s, y, partition.as_ref(), margin, kind), s, [value]))
+            });
+            all.push((name, mu));
+        }
+        let rest: Sorting =
+            Box::new(move |s, y| Ok(found!(auc_one_vs_all_loss(s, y, margin, kind), s, [value])));
+        all.push((format!("AUC one against all {kind:?}"), rest));
+    }
+    all
+}
+
+/// Scores and labels on the host and on the device of the tests, and with them once more where they are not contiguous.
+fn everywhere(s: &[f64], columns: usize, y: &[u8], dtype: DType) -> Vec<[(Tensor, Tensor); 2]> {
+    let n = y.len();
+    let shape = if columns == 1 { vec![n] } else { vec![n, columns] };
+    let labels = Tensor::from_vec(y.to_vec(), n, &Device::Cpu).unwrap();
+    let s = Tensor::from_vec(s.to_vec(), shape.clone(), &Device::Cpu).unwrap().to_dtype(dtype).unwrap();
+    let strided = |x: &Tensor| {
+        let flat = x.reshape((n, columns)).unwrap();
+        let wide = Tensor::cat(&[&flat, &flat, &flat], 1).unwrap().t().unwrap().contiguous().unwrap();
+        wide.t().unwrap().narrow(1, columns, columns).unwrap()
+    };
+    let on = |x: &Tensor, device: &Device| x.to_device(device).unwrap();
+    let place = |device: &Device| (on(&s, device), on(&labels, device).to_dtype(DType::U32).unwrap());
+    let odd = |(s, y): (Tensor, Tensor)| (strided(&s), y.to_dtype(DType::F32).unwrap());
+    let both = [place(&Device::Cpu), place(device())];
+    vec![both.clone(), both.map(odd)]
+}
+
+#[track_caller]
+fn assert_same(name: &str, loss: &Sorting, [here, there]: &[(Tensor, Tensor); 2], tolerance: f64) {
+    match (loss(&here.0, &here.1), loss(&there.0, &there.1)) {
+        (Ok((numbers, gradient, place, _)), Ok((found, slopes, there_place, tensor))) => {
+            assert!(place.is_none() && there_place.is_some() != device().is_cpu(), "{name}");
+            let scale = numbers.iter().chain(&gradient).fold(1.0f64, |most, v| most.max(v.abs()));
+            for (i, (a, b)) in numbers.iter().chain(&gradient).zip(found.iter().chain(&slopes)).enumerate() {
+                let close = (a - b).abs() <= tolerance * scale;
+                assert!(close, "{name}, {:?}: number {i} is {a} and {b}", there.0);
+            }
+            assert_eq!(gradient.len(), slopes.len());
+            if slopes.len() > 1000 {
+                return;
+            }
+            // The tensor hands them back.
+            let s = Var::from_tensor(&there.0.contiguous().unwrap()).unwrap();
+            let (.., tensor_of) = loss(s.as_tensor(), &there.1).unwrap();
+            assert_eq!((tensor_of.dtype(), tensor.dims().len()), (there.0.dtype(), 0));
+            let back = tensor_of.backward().unwrap().get(&s).unwrap().clone();
+            assert_eq!(back.dims(), there.0.dims());
+            let single = if there.0.dtype() == DType::F32 { 1e-6 } else { 0.0 };
+            assert_close(&back.numbers().unwrap(), &slopes, single);
+        }
+        (Err(here), Err(there)) => assert_eq!(here.to_string(), there.to_string(), "{name}"),
+        (here, there) => panic!("{name}: {:?} and {:?}", here.map(|f| f.0), there.map(|f| f.0)),
+    }
+}
+
+/// Quarters, of which many are equal.
+fn quarters(s: &[f64]) -> Vec<f64> {
+    s.iter().map(|s| (4.0 * s).round() / 4.0).collect()
+}
+
+#[test]
+fn losses_are_the_same_on_every_device() {
+    for n in [2, 3, 37] {
+        let (s, y) = scores(n, SEED.named("devices").stream(n as u64));
+        let one: Vec<u8> = (0..n).map(|i| u8::from(i == n / 2)).collect();
+        let others: Vec<u8> = one.iter().map(|y| 1 - y).collect();
+        let far: Vec<f64> = s.iter().map(|s| s - 1e4).collect();
+        for dtype in [DType::F64, DType::F32] {
+            for (what, s, y, tolerance) in [
+                ("plain", &s, &y, ROUNDING),
+                ("with ties", &quarters(&s), &y, ROUNDING),
+                ("one positive", &s, &one, ROUNDING),
+                ("one negative", &quarters(&s), &others, ROUNDING),
+                // Twelve digits are left.
+                ("far from zero", &far, &y, 1e-11),
+            ] {
+                for places in everywhere(s, 1, y, dtype) {
+                    for (name, loss) in of_two(0.3) {
+                        assert_same(&format!("{name}, {what}, {n}"), &loss, &places, 10.0 * tolerance);
+                    }
+                }
+            }
+            let (s, y) = several(n.max(3), 3, "devices");
+            for places in everywhere(&flat(&s), 3, &y, dtype) {
+                for (name, loss) in of_several(3, 0.3) {
+                    assert_same(&format!("{name}, {n}"), &loss, &places, 100.0 * ROUNDING);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn lists_longer_than_a_device_can_sort_are_sorted_in_parts() {
+    for n in [1000, 9001] {
+        let (s, y) = scores(n, SEED.named("parts"));
+        let places = &everywhere(&quarters(&s), 1, &y, DType::F64)[0];
+        for (name, loss) in of_two(0.3) {
+            assert_same(&format!("{name}, {n}"), &loss, places, 10.0 * ROUNDING);
+        }
+        let (s, y) = several(n, 3, "parts");
+        let places = &everywhere(&flat(&s), 3, &y, DType::F32)[0];
+        for (name, loss) in of_several(3, 0.3) {
+            assert_same(&format!("{name}, {n}"), &loss, places, 100.0 * ROUNDING);
+        }
+    }
+}
+
+#[test]
+fn pairs_exactly_at_the_margin_are_the_same_on_every_device() {
+    // Eighths and as many negatives as a power of two: the middle of the CPU is exact, and so is every difference.
+    let s: Vec<f64> = (0..512).map(|i| f64::from((i * 37 + i / 7) % 64) / 8.0).collect();
+    let y: Vec<u8> = (0..512).map(|i| (i % 2) as u8).collect();
+    for places in everywhere(&s, 1, &y, DType::F32) {
+        for (name, loss) in of_two(0.25) {
+            assert_same(&name, &loss, &places, ROUNDING);
+        }
+    }
+    // Many classes: pairs of classes come in several parts.
+    let (s, y) = several(60, 7, "many");
+    for places in everywhere(&flat(&s), 7, &y, DType::F64) {
+        for (name, loss) in of_several(7, 0.25) {
+            assert_same(&name, &loss, &places, 100.0 * ROUNDING);
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_has_the_same_words_on_every_device() {
+    let (s, y) = (vec![0.3, -0.2, 0.9, 0.1, 0.0, 1.0], vec![1u8, 0, 1, 0, 2, 2]);
+    let two = vec![1u8, 0, 1, 0, 0, 1];
+    let mut refused = 0;
+    let mut compare = |s: &[f64], columns: usize, y: &[u8], losses: Vec<(String, Sorting)>| {
+        for places in everywhere(s, columns, y, DType::F64) {
+            for (name, loss) in &losses {
+                refused += usize::from(loss(&places[1].0, &places[1].1).is_err());
+                assert_same(name, loss, &places, ROUNDING);
+            }
+        }
+    };
+    for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        for i in [0, 3] {
+            let mut broken = s.clone();
+            broken[i] = bad;
+            compare(&broken, 1, &two, of_two(0.3));
+            compare(&[&broken[..], &s, &s].concat(), 3, &y, of_several(3, 0.3));
+        }
+    }
+    compare(&s, 1, &y, of_two(0.3));
+    for class in [0, 1] {
+        compare(&s, 1, &[class; 6], of_two(0.3));
+    }
+    for labels in [[0, 1, 1, 0, 1, 0], [0, 1, 2, 3, 1, 0]] {
+        compare(&[&s[..], &s, &s].concat(), 3, &labels, of_several(3, 0.3));
+    }
+    for margin in [0.0, f64::NAN] {
+        compare(&s, 1, &two, of_two(margin));
+        compare(&[&s[..], &s, &s].concat(), 3, &y, of_several(3, margin));
+    }
+    assert!(refused > 150, "{refused}");
+    // As many labels as scores, and no fewer than one.
+    let [scores, labels] = [4usize, 3].map(|n| Tensor::ones(n, DType::F64, device()).unwrap());
+    let host = auc_loss([1.0; 4], [1.0; 3], 0.3, AucLoss::Value).unwrap_err();
+    let there = auc_loss(&scores, &labels, 0.3, AucLoss::Value).unwrap_err();
+    assert_eq!(host.to_string(), there.to_string());
+    let flat = auc_mu_loss(&scores, &labels, None, 0.3, AucLoss::Value).unwrap_err();
+    assert!(matches!(flat, Error::Shape { .. }));
+}
+
+#[test]
+fn a_gradient_reads_as_a_list_wherever_it_is() {
+    let s = Tensor::new(&[0.5f32, -0.3, 0.2, 0.9], device()).unwrap();
+    // Labels of the host go to the scores.
+    let loss = auc_loss(&s, [1, 0, 0, 1], 1.0, AucLoss::Value).unwrap();
+    assert_eq!(loss.gradient.sizes(), [4]);
+    assert_eq!(loss.gradient, loss.gradient.to_vec());
+    assert_eq!(loss.clone(), loss);
+    assert_eq!(format!("{:?}", loss.gradient), format!("{:?}", loss.gradient.numbers().unwrap()));
+    assert!(loss.gradient.iter().sum::<f64>().abs() < ROUNDING && loss.gradient[0] < 0.0);
+    // What is computed on a device is a loss of scores elsewhere too, of as many.
+    let host = s.to_device(&Device::Cpu).unwrap();
+    assert_eq!(loss.on(&host).unwrap().to_scalar::<f32>().unwrap(), loss.value as f32);
+    for s in [&s, &host] {
+        assert!(matches!(loss.on(&s.narrow(0, 0, 3).unwrap()).unwrap_err(), Error::Shape { .. }));
+    }
 }

@@ -5,8 +5,12 @@
 mod algebra;
 mod backward;
 mod certificate;
+#[path = "../common/mod.rs"]
+mod common;
 mod concordance;
 mod definitions;
+#[path = "../device/mod.rs"]
+mod device;
 mod differentiating;
 mod errata;
 mod families;
@@ -21,8 +25,11 @@ mod published;
 mod rivals;
 mod smooth;
 mod solve;
+#[path = "../watched/mod.rs"]
+mod watched;
 
-use lastlayer::lp::{Lp, Matrix};
+use common::{assert_close, differences};
+use lastlayer::lp::{Lp, Matrix, Solver};
 use lastlayer::ndarray::Array2;
 use lastlayer::seed::Seed;
 
@@ -36,6 +43,22 @@ fn rows<const N: usize>(rows: &[[f64; N]]) -> Matrix {
 /// min c'z subject to A z ≤ b, from rows.
 fn lp<const N: usize>(a: &[[f64; N]], b: &[f64], c: &[f64]) -> Lp {
     Lp::new(rows(a), b, c).unwrap()
+}
+
+/// All states of a solver, the first and the last included.
+fn states<S: Solver<State: Clone>>(solver: &S, mut state: S::State) -> Vec<S::State> {
+    let mut states = vec![state.clone()];
+    while !solver.done(&state) {
+        solver.step(&mut state).unwrap();
+        states.push(state.clone());
+    }
+    states
+}
+
+/// What a solver finds from a state.
+fn answer<S: Solver>(solver: &S, mut state: S::State) -> S::Answer {
+    solver.run(&mut state).unwrap();
+    solver.finish(&state).unwrap()
 }
 
 /// Number `c` of about standard normal ones, the same in every language.
@@ -60,26 +83,6 @@ fn scores(n: usize, seed: Seed) -> (Vec<f64>, Vec<u8>) {
     let y: Vec<u8> = (0..n).map(|i| u8::from(i == 0 || (i > 1 && seed.uniform(i as u64) < 0.4))).collect();
     let noise = seed.named("scores");
     ((0..n).map(|i| bell(noise, i) + f64::from(y[i])).collect(), y)
-}
-
-/// Central difference of a function of a list in each of its entries.
-fn differences(at: &[f64], step: f64, f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
-    let moved = |i: usize, by: f64| {
-        let mut at = at.to_vec();
-        at[i] += by;
-        f(&at)
-    };
-    (0..at.len()).map(|i| (moved(i, step) - moved(i, -step)) / (2.0 * step)).collect()
-}
-
-/// Fails unless two lists agree entry by entry, relative to the largest of them or 1.
-#[track_caller]
-fn assert_close(a: &[f64], b: &[f64], tolerance: f64) {
-    assert_eq!(a.len(), b.len());
-    let scale = a.iter().chain(b).fold(1.0f64, |most, v| most.max(v.abs()));
-    for (i, (a, b)) in a.iter().zip(b).enumerate() {
-        assert!((a - b).abs() <= tolerance * scale, "entry {i}: {a} and {b}, scale {scale}");
-    }
 }
 
 fn median(mut values: Vec<usize>) -> usize {

@@ -1,8 +1,9 @@
 //! The equations of the chapter "Metrics as linear programs".
 
+use super::{assert_close, differences};
 use lastlayer::lp::{
-    AucLoss, FLink, Lp, NewtonLp, Status, auc_loss, auc_mu_loss, auc_one_vs_all_loss, f_decide, f_loss,
-    precision_at_recall,
+    AucLoss, FLink, Lp, NewtonLp, Solver, Status, auc_loss, auc_mu_loss, auc_one_vs_all_loss, f_decide,
+    f_loss, precision_at_recall,
 };
 use lastlayer::ndarray::{Array2, array};
 use lastlayer::seed::Seed;
@@ -20,24 +21,6 @@ const STEP: f64 = 1e-6;
 /// The nine pairs of the chapter: three positives, three negatives, margin 1.
 const NINE: [f64; 6] = [4.0, 2.5, 1.6, 2.8, 2.0, 0.0];
 const NINE_Y: [f64; 6] = [1.0, 1.0, 1.0, 0.0, 0.0, 0.0];
-
-#[track_caller]
-fn close(a: &[f64], b: &[f64], tolerance: f64) {
-    assert_eq!(a.len(), b.len());
-    let scale = b.iter().fold(1.0f64, |most, v| most.max(v.abs()));
-    for (i, (a, b)) in a.iter().zip(b).enumerate() {
-        assert!((a - b).abs() <= tolerance * scale, "entry {i}: {a} and {b}, scale {scale}");
-    }
-}
-
-fn differences(at: &[f64], f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
-    let moved = |i: usize, by: f64| {
-        let mut at = at.to_vec();
-        at[i] += by;
-        f(&at)
-    };
-    (0..at.len()).map(|i| (moved(i, STEP) - moved(i, -STEP)) / (2.0 * STEP)).collect()
-}
 
 /// Scores of `n` samples with at least two of each class; positives are one higher on average.
 fn random(n: usize, seed: Seed) -> (Vec<f64>, Vec<f64>) {
@@ -93,7 +76,7 @@ fn certify(lp: &Lp, z: &[f64], v: &[f64], v_eq: &[f64]) {
     assert_eq!((v.len(), v_eq.len()), (lp.m(), lp.b_eq.len()), "one multiplier per row");
     let excess = lp.excess(z).unwrap();
     assert!(excess.iter().all(|e| *e <= ROUNDING), "a row is broken: {excess:?}");
-    close(&lp.excess_eq(z).unwrap(), &vec![0.0; v_eq.len()], ROUNDING);
+    assert_close(&lp.excess_eq(z).unwrap(), &vec![0.0; v_eq.len()], ROUNDING);
     assert!(v.iter().all(|v| *v >= 0.0), "a multiplier is negative");
     let (a, a_eq) = (lp.A.to_dense(), lp.A_eq.to_dense());
     for j in 0..lp.n() {
@@ -163,13 +146,13 @@ fn a_certificate_proves_the_optimum_of_every_program_of_the_chapter() {
         let lp = Lp::auc(&s, &y[..], 0.7).unwrap();
         let (z, v) = ranking(&d, &vec![1.0 / d.len() as f64; d.len()], 0.7);
         certify(&lp, &z, &v, &[]);
-        close(&[optimum(&lp)], &[lp.objective(&z).unwrap()], SOLVER);
+        assert_close(&[optimum(&lp)], &[lp.objective(&z).unwrap()], SOLVER);
 
         let r: Vec<f64> = (0..9).map(|i| seed.named("links").uniform(i)).collect();
         let lp = Lp::f_train(&r, &y[..], 1.5).unwrap();
         let (f, z, v) = f_solution(&r, &y, 1.5);
         certify(&lp, &z, &v, &[f]);
-        close(&[optimum(&lp)], &[-f], SOLVER);
+        assert_close(&[optimum(&lp)], &[-f], SOLVER);
 
         let (margin, recall) = (0.7, 0.6);
         let lp = Lp::precision_at_recall(&s, &y[..], recall, margin).unwrap();
@@ -190,7 +173,7 @@ fn a_certificate_proves_the_optimum_of_every_program_of_the_chapter() {
         let signs = prices.iter().map(|(slack, price)| price - over(*slack, *price));
         let v: Vec<f64> = rows.chain([mu]).chain(signs).collect();
         certify(&lp, &z, &v, &[]);
-        close(&[optimum(&lp)], &[value], SOLVER);
+        assert_close(&[optimum(&lp)], &[value], SOLVER);
     }
 }
 
@@ -202,8 +185,8 @@ fn the_ranking_program_is_solved_pair_by_pair() {
             let (d, lp) = (gaps(&s, &y), Lp::auc(&s, &y[..], margin).unwrap());
             assert_eq!((lp.n(), lp.m()), (d.len(), 2 * d.len()));
             let found = NewtonLp::default().solve(&lp).unwrap();
-            close(&found.optimal().unwrap().z, &ranking(&d, &lp.c, margin).0, SOLVER);
-            close(&[found.value], &[hinge(&d, margin)], SOLVER);
+            assert_close(&found.optimal().unwrap().z, &ranking(&d, &lp.c, margin).0, SOLVER);
+            assert_close(&[found.value], &[hinge(&d, margin)], SOLVER);
         }
     }
     // Where a gap is the margin, any split between the two rows is a certificate.
@@ -216,28 +199,32 @@ fn the_ranking_program_is_solved_pair_by_pair() {
 #[test]
 fn nine_pairs_have_the_values_worked_out_by_hand() {
     let d = gaps(&NINE, &NINE_Y);
-    close(&d, &[1.2, 2.0, 4.0, -0.3, 0.5, 2.5, -1.2, -0.4, 1.6], ROUNDING);
+    assert_close(&d, &[1.2, 2.0, 4.0, -0.3, 0.5, 2.5, -1.2, -0.4, 1.6], ROUNDING);
     let z = ranking(&d, &[1.0 / 9.0; 9], 1.0).0;
-    close(&z, &[0.0, 0.0, 0.0, 1.3, 0.5, 0.0, 2.2, 1.4, 0.0], ROUNDING);
-    close(&NewtonLp::default().solve(&Lp::auc(NINE, NINE_Y, 1.0).unwrap()).unwrap().z, &z, SOLVER);
-    close(&[share(&z, |z| z == 0.0)], &[5.0 / 9.0], ROUNDING);
-    close(&[mean(z.iter().map(|z| (1.0 - z).max(0.0)))], &[11.0 / 18.0], ROUNDING);
-    close(&[mean(z)], &[0.6], ROUNDING);
-    close(&[auc(&d)], &[6.0 / 9.0], ROUNDING);
+    assert_close(&z, &[0.0, 0.0, 0.0, 1.3, 0.5, 0.0, 2.2, 1.4, 0.0], ROUNDING);
+    assert_close(&NewtonLp::default().solve(&Lp::auc(NINE, NINE_Y, 1.0).unwrap()).unwrap().z, &z, SOLVER);
+    assert_close(&[share(&z, |z| z == 0.0)], &[5.0 / 9.0], ROUNDING);
+    assert_close(&[mean(z.iter().map(|z| (1.0 - z).max(0.0)))], &[11.0 / 18.0], ROUNDING);
+    assert_close(&[mean(z)], &[0.6], ROUNDING);
+    assert_close(&[auc(&d)], &[6.0 / 9.0], ROUNDING);
 
     let value = auc_loss(NINE, NINE_Y, 1.0, AucLoss::Value).unwrap();
     let ramp = auc_loss(NINE, NINE_Y, 1.0, AucLoss::Ramp).unwrap();
-    close(&[value.value, ramp.value], &[0.6, 7.0 / 18.0], ROUNDING);
+    assert_close(&[value.value, ramp.value], &[0.6, 7.0 / 18.0], ROUNDING);
     let ninth = 1.0 / 9.0;
-    close(&value.gradient, &[0.0, -2.0 * ninth, -2.0 * ninth, 2.0 * ninth, 2.0 * ninth, 0.0], ROUNDING);
-    close(&ramp.gradient, &[0.0, -ninth, 0.0, 0.0, ninth, 0.0], ROUNDING);
+    assert_close(
+        &value.gradient,
+        &[0.0, -2.0 * ninth, -2.0 * ninth, 2.0 * ninth, 2.0 * ninth, 0.0],
+        ROUNDING,
+    );
+    assert_close(&ramp.gradient, &[0.0, -ninth, 0.0, 0.0, ninth, 0.0], ROUNDING);
 
     // The errata: samples in place of pairs, pairs in the wrong order, sign rows left out, another margin.
     let positive = ranking(&d, &[0.0; 9], 1.0).0.iter().filter(|z| **z > 0.0).count() as f64;
-    close(&[(NINE.len() as f64 - positive) / 9.0], &[2.0 / 9.0], ROUNDING);
+    assert_close(&[(NINE.len() as f64 - positive) / 9.0], &[2.0 / 9.0], ROUNDING);
     assert_eq!(d.iter().filter(|d| **d < 0.0).count(), 3);
-    close(&[mean(d.iter().map(|d| 1.0 - d))], &[-0.1], ROUNDING);
-    close(&[hinge(&d, 0.4)], &[3.1 / 9.0], ROUNDING);
+    assert_close(&[mean(d.iter().map(|d| 1.0 - d))], &[-0.1], ROUNDING);
+    assert_close(&[hinge(&d, 0.4)], &[3.1 / 9.0], ROUNDING);
 }
 
 #[test]
@@ -254,7 +241,7 @@ fn the_read_outs_of_the_ranking_program_bound_the_auc_from_below() {
         for margin in [0.01, 0.3, 1.0, 2.0] {
             let (count, ramp) = (share(&d, |d| d >= margin), ramp(&d, margin));
             let z = ranking(&d, &vec![0.0; d.len()], margin).0;
-            close(&[ramp], &[mean(z.iter().map(|z| (margin - z).max(0.0) / margin))], 1e-10);
+            assert_close(&[ramp], &[mean(z.iter().map(|z| (margin - z).max(0.0) / margin))], 1e-10);
             let order = [count, ramp, share(&d, |d| d > 0.0), auc(&d)];
             assert!(order.is_sorted_by(|a, b| *a <= b + ROUNDING), "case {case}, margin {margin}: {order:?}");
             let bound = 1.0 - hinge(&d, margin) / margin;
@@ -274,22 +261,22 @@ fn the_ramp_is_a_difference_of_two_values() {
         let d = gaps(&s, &y);
         for margin in [0.01, 0.5, 2.0] {
             let by_values = (hinge(&d, margin) - hinge(&d, 0.0)) / margin;
-            close(&[by_values], &[1.0 - ramp(&d, margin)], 1e-10);
-            close(&[auc_loss(&s, &y[..], margin, AucLoss::Ramp).unwrap().value], &[by_values], 1e-10);
+            assert_close(&[by_values], &[1.0 - ramp(&d, margin)], 1e-10);
+            assert_close(&[auc_loss(&s, &y[..], margin, AucLoss::Ramp).unwrap().value], &[by_values], 1e-10);
             // The integral of the counting loss over margins, cut at the gaps, where it jumps.
             let mut cuts: Vec<f64> = d.iter().copied().filter(|d| *d > 0.0 && *d < margin).collect();
             cuts.extend([0.0, margin]);
             cuts.sort_by(f64::total_cmp);
             let piece = |w: &[f64]| (w[1] - w[0]) * share(&d, |d| d < 0.5 * (w[0] + w[1]));
             let integral: f64 = cuts.windows(2).map(piece).sum();
-            close(&[integral / margin], &[by_values], 1e-10);
+            assert_close(&[integral / margin], &[by_values], 1e-10);
         }
     }
 }
 
 #[test]
 fn mis_ranked_pairs_have_no_ramp_gradient() {
-    let slopes = |d: &[f64], f: fn(&[f64], f64) -> f64, margin: f64| differences(d, |d| f(d, margin));
+    let slopes = |d: &[f64], f: fn(&[f64], f64) -> f64, margin: f64| differences(d, STEP, |d| f(d, margin));
     let (mut wrong, mut carried) = (0, 0);
     for case in 0..20 {
         let (s, y) = random(16, SEED.named("slopes").stream(case));
@@ -300,8 +287,8 @@ fn mis_ranked_pairs_have_no_ramp_gradient() {
         let value: Vec<f64> = d.iter().map(|d| if *d < margin { -1.0 / n } else { 0.0 }).collect();
         let falls: Vec<f64> =
             d.iter().map(|d| if *d > 0.0 && *d < margin { 1.0 / (margin * n) } else { 0.0 }).collect();
-        close(&slopes(&d, hinge, margin), &value, DIFFERENCES);
-        close(&slopes(&d, ramp, margin), &falls, DIFFERENCES);
+        assert_close(&slopes(&d, hinge, margin), &value, DIFFERENCES);
+        assert_close(&slopes(&d, ramp, margin), &falls, DIFFERENCES);
         wrong += d.iter().filter(|d| **d < 0.0).count();
         carried += falls.iter().zip(&d).filter(|(f, d)| **f != 0.0 && **d < 0.0).count();
     }
@@ -325,7 +312,7 @@ fn the_ramp_sees_a_share_of_pairs_proportional_to_its_margin() {
         assert!((share - expected).abs() <= 1.01 / CELLS as f64, "margin {margin}: {share} and {expected}");
     }
     let pairs = |margin: f64| 256.0 * (margin - 0.5 * margin * margin);
-    close(&[pairs(0.1), pairs(0.01), pairs(0.001)], &[24.3, 2.5, 0.26], 0.05);
+    assert_close(&[pairs(0.1), pairs(0.01), pairs(0.001)], &[24.3, 2.5, 0.26], 0.05);
     // The same by drawing: 200 batches of 16 positives and 16 negatives at margin 0.1, four standard errors.
     let y: Vec<f64> = (0..32).map(|i| f64::from(u8::from(i < 16))).collect();
     let carried: Vec<f64> = (0..200)
@@ -357,22 +344,22 @@ fn sorting_gives_the_value_and_the_gradient_of_all_pairs() {
             k as f64 * (margin - s) + negatives[negatives.len() - k..].iter().sum::<f64>()
         };
         let value = positives.iter().map(term).sum::<f64>() / n;
-        close(&[value], &[hinge(&gaps(&s, &y), margin)], ROUNDING);
+        assert_close(&[value], &[hinge(&gaps(&s, &y), margin)], ROUNDING);
         let gradient: Vec<f64> = (0..s.len())
             .map(|i| match y[i] {
                 1.0 => -(negatives.iter().filter(|j| **j > s[i] - margin).count() as f64) / n,
                 _ => positives.iter().filter(|p| **p < s[i] + margin).count() as f64 / n,
             })
             .collect();
-        close(&gradient, &differences(&s, |s| hinge(&gaps(s, &y), margin)), DIFFERENCES);
-        close(&[gradient.iter().sum()], &[0.0], ROUNDING);
+        assert_close(&gradient, &differences(&s, STEP, |s| hinge(&gaps(s, &y), margin)), DIFFERENCES);
+        assert_close(&[gradient.iter().sum()], &[0.0], ROUNDING);
         let found = auc_loss(&s, &y[..], margin, AucLoss::Value).unwrap();
-        close(&[found.value], &[value], ROUNDING);
-        close(&found.gradient, &gradient, ROUNDING);
+        assert_close(&[found.value], &[value], ROUNDING);
+        assert_close(&found.gradient, &gradient, ROUNDING);
     }
     // The sums of the chapter: what each positive of the nine pairs contributes.
     let parts: Vec<f64> = gaps(&NINE, &NINE_Y).chunks(3).map(|d| 3.0 * hinge(d, 1.0)).collect();
-    close(&parts, &[0.0, 1.8, 3.6], ROUNDING);
+    assert_close(&parts, &[0.0, 1.8, 3.6], ROUNDING);
 }
 
 #[test]
@@ -381,11 +368,15 @@ fn a_margin_beyond_all_gaps_only_compares_means() {
         let (s, y) = random(15, SEED.named("means").stream(case));
         let chances: Vec<f64> = s.iter().map(|s| 1.0 / (1.0 + (-s).exp())).collect();
         let means = mean(of_class(&chances, &y, 1.0)) - mean(of_class(&chances, &y, 0.0));
-        close(&[auc_loss(&chances, &y[..], 1.0, AucLoss::Value).unwrap().value], &[1.0 - means], ROUNDING);
+        assert_close(
+            &[auc_loss(&chances, &y[..], 1.0, AucLoss::Value).unwrap().value],
+            &[1.0 - means],
+            ROUNDING,
+        );
         // Any smaller margin than the largest gap sees more than the means.
         let d = gaps(&chances, &y);
         let largest = d.iter().fold(f64::MIN, |most, d| most.max(*d));
-        close(&[hinge(&d, largest)], &[largest - means], ROUNDING);
+        assert_close(&[hinge(&d, largest)], &[largest - means], ROUNDING);
         assert!(hinge(&d, largest - 0.01) > largest - 0.01 - means + 1e-6, "case {case}");
     }
 }
@@ -433,7 +424,7 @@ fn auc_mu_is_one_binary_ranking_for_each_pair_of_classes() {
         for p in [equal_costs(), costs.clone()] {
             let all = orientations(&s, &y, &p);
             let value = class_mean(&all, |o| (margin - o).max(0.0));
-            close(&[optimum(&Lp::auc_mu(&s, &y[..], Some(&p), margin).unwrap())], &[value], SOLVER);
+            assert_close(&[optimum(&Lp::auc_mu(&s, &y[..], Some(&p), margin).unwrap())], &[value], SOLVER);
             // Each pair of classes by itself, on projected scores, with the lower class as positive.
             let mut binary = 0.0;
             for (k, l) in [(0, 1), (0, 2), (1, 2)] {
@@ -445,17 +436,17 @@ fn auc_mu_is_one_binary_ranking_for_each_pair_of_classes() {
                     members.iter().map(|i| f64::from(u8::from(y[*i] == k as f64))).collect();
                 binary += auc_loss(&u, &labels[..], margin, AucLoss::Value).unwrap().value / 3.0;
             }
-            close(&[binary], &[value], ROUNDING);
+            assert_close(&[binary], &[value], ROUNDING);
             let found = auc_mu_loss(&s, &y[..], Some(&p), margin, AucLoss::Value).unwrap();
-            close(&[found.value], &[value], ROUNDING);
+            assert_close(&[found.value], &[value], ROUNDING);
             let flat: Vec<f64> = s.iter().copied().collect();
             let loss = |flat: &[f64]| {
                 let s = Array2::from_shape_vec((12, 3), flat.to_vec()).unwrap();
                 class_mean(&orientations(&s, &y, &p), |o| (margin - o).max(0.0))
             };
-            close(
+            assert_close(
                 &found.gradient.iter().copied().collect::<Vec<_>>(),
-                &differences(&flat, loss),
+                &differences(&flat, STEP, loss),
                 DIFFERENCES,
             );
         }
@@ -464,14 +455,14 @@ fn auc_mu_is_one_binary_ranking_for_each_pair_of_classes() {
         shifted.row_mut(3).mapv_inplace(|s| s + 1.5);
         let mu = |s: &Array2<f64>| auc_mu_loss(s, &y[..], None, margin, AucLoss::Value).unwrap().value;
         let ova = |s: &Array2<f64>| auc_one_vs_all_loss(s, &y[..], margin, AucLoss::Value).unwrap().value;
-        close(&[mu(&shifted)], &[mu(&s)], ROUNDING);
+        assert_close(&[mu(&shifted)], &[mu(&s)], ROUNDING);
         assert!((ova(&shifted) - ova(&s)).abs() > 1e-3, "case {case}");
         let columns = (0..3).map(|k| {
             let column: Vec<f64> = s.column(k).to_vec();
             let labels: Vec<f64> = y.iter().map(|y| f64::from(u8::from(*y == k as f64))).collect();
             hinge(&gaps(&column, &labels), margin)
         });
-        close(&[ova(&s)], &[mean(columns)], ROUNDING);
+        assert_close(&[ova(&s)], &[mean(columns)], ROUNDING);
     }
 }
 
@@ -491,14 +482,14 @@ fn the_printed_sign_charges_a_perfect_classifier() {
             if k < l {
                 let (_, _, o) = pairs.next().unwrap();
                 let f = (s[[i, k]] - s[[i, l]]) - (s[[j, k]] - s[[j, l]]);
-                close(&[printed(&s, i, j, k, l), *o], &[-o, 2.0 * f], ROUNDING);
+                assert_close(&[printed(&s, i, j, k, l), *o], &[-o, 2.0 * f], ROUNDING);
             }
         }
     }
     // One sample of each class, all right: as printed each pair pays 4.1, and nothing as corrected.
     let perfect = Array2::<f64>::eye(3);
     for (k, l) in [(0, 1), (0, 2), (1, 2)] {
-        close(&[(0.1 - printed(&perfect, k, l, k, l)).max(0.0)], &[4.1], ROUNDING);
+        assert_close(&[(0.1 - printed(&perfect, k, l, k, l)).max(0.0)], &[4.1], ROUNDING);
     }
     assert_eq!(auc_mu_loss(&perfect, [0.0, 1.0, 2.0], None, 0.1, AucLoss::Value).unwrap().value, 0.0);
 }
@@ -525,19 +516,19 @@ fn without_weights_a_replicated_class_moves_auc_mu() {
         let count = |o: f64| if o > 0.0 { 1.0 } else { 0.0 };
         let (one, nine) =
             (orientations(&s, &y, &equal_costs()), orientations(&many, &many_y, &equal_costs()));
-        close(&[class_mean(&nine, count)], &[class_mean(&one, count)], ROUNDING);
+        assert_close(&[class_mean(&nine, count)], &[class_mean(&one, count)], ROUNDING);
         let loss = |s: &Array2<f64>, y: &[f64]| auc_mu_loss(s, y, None, 0.5, AucLoss::Value).unwrap().value;
-        close(&[loss(&many, &many_y)], &[loss(&s, &y)], ROUNDING);
+        assert_close(&[loss(&many, &many_y)], &[loss(&s, &y)], ROUNDING);
         // A plain mean over pairs of samples weighs classes by n_k n_l.
         let sizes = [0.0, 1.0, 2.0].map(|k| many_y.iter().filter(|y| **y == k).count() as f64);
         let part = |k, l| mean(nine.iter().filter(|o| (o.0, o.1) == (k, l)).map(|o| count(o.2)));
         let plain = by_size(sizes, [part(0, 1), part(0, 2), part(1, 2)]);
-        close(&[mean(nine.iter().map(|o| count(o.2)))], &[plain], ROUNDING);
+        assert_close(&[mean(nine.iter().map(|o| count(o.2)))], &[plain], ROUNDING);
         moved += usize::from((plain - class_mean(&nine, count)).abs() > 0.01);
     }
     assert!(moved >= 5, "the plain mean moved only {moved} times");
     let score = |n_1: f64| by_size([n_1, 1.0, 1.0], [0.9, 0.7, 0.6]);
-    close(&[score(1.0), score(9.0)], &[0.733, 0.789], 1e-3);
+    assert_close(&[score(1.0), score(9.0)], &[0.733, 0.789], 1e-3);
 }
 
 /// F of decisions h, by the definition.
@@ -560,7 +551,7 @@ fn charnes_cooper_keeps_the_optimum_of_the_fraction() {
             let z = &found.optimal().unwrap().z;
             let kappa = z[n as usize];
             let h: Vec<f64> = z[..n as usize].iter().map(|u| u / kappa).collect();
-            close(&[f_score(&h, &y, beta)], &[-found.value], SOLVER);
+            assert_close(&[f_score(&h, &y, beta)], &[-found.value], SOLVER);
             // No allowed decision is better, and each becomes a feasible point with its own F.
             for k in 0..100 {
                 let draw = seed.named("decisions").stream(k);
@@ -573,8 +564,8 @@ fn charnes_cooper_keeps_the_optimum_of_the_fraction() {
                 let kappa = 1.0 / (beta * beta * 3.0 + h.iter().sum::<f64>());
                 let z: Vec<f64> = h.iter().map(|h| kappa * h).chain([kappa]).collect();
                 assert!(lp.excess(&z).unwrap().iter().all(|e| *e <= ROUNDING));
-                close(&lp.excess_eq(&z).unwrap(), &[0.0], ROUNDING);
-                close(&[-lp.objective(&z).unwrap()], &[f_score(&h, &y, beta)], ROUNDING);
+                assert_close(&lp.excess_eq(&z).unwrap(), &[0.0], ROUNDING);
+                assert_close(&[-lp.objective(&z).unwrap()], &[f_score(&h, &y, beta)], ROUNDING);
             }
         }
     }
@@ -591,18 +582,18 @@ fn the_f_program_is_soft_f_with_these_multipliers() {
             let (f, z, v) = f_solution(&r, &y, beta);
             let lp = Lp::f_train(&r, &y[..], beta).unwrap();
             certify(&lp, &z, &v, &[f]);
-            close(&[f, optimum(&lp)], &[f_score(&r, &y, beta), -f], SOLVER);
+            assert_close(&[f, optimum(&lp)], &[f_score(&r, &y, beta), -f], SOLVER);
             assert!(f <= 1.0);
             let kappa = z[r.len()];
             let gradient: Vec<f64> = y
                 .iter()
                 .map(|y| if *y == 1.0 { kappa * (1.0 + beta * beta - f) } else { -kappa * f })
                 .collect();
-            close(&gradient, &differences(&r, |r| f_score(r, &y, beta)), DIFFERENCES);
+            assert_close(&gradient, &differences(&r, STEP, |r| f_score(r, &y, beta)), DIFFERENCES);
             let loss = f_loss(&s, &y[..], beta, FLink::Sigmoid).unwrap();
-            close(&[loss.value], &[1.0 - f], ROUNDING);
+            assert_close(&[loss.value], &[1.0 - f], ROUNDING);
             let chained: Vec<f64> = gradient.iter().zip(&r).map(|(g, r)| -g * r * (1.0 - r)).collect();
-            close(&loss.gradient, &chained, ROUNDING);
+            assert_close(&loss.gradient, &chained, ROUNDING);
         }
     }
 }
@@ -611,14 +602,18 @@ fn the_f_program_is_soft_f_with_these_multipliers() {
 fn four_links_have_the_f_score_worked_out_by_hand() {
     let (r, y) = ([0.9, 0.6, 0.4, 0.1], [1.0, 1.0, 0.0, 0.0]);
     let (f, z, v) = f_solution(&r, &y, 1.0);
-    close(&[f], &[0.75], ROUNDING);
-    close(&z, &[0.225, 0.15, 0.1, 0.025, 0.25], ROUNDING);
-    close(&v[..4], &[1.25, 1.25, 0.75, 0.75], ROUNDING);
+    assert_close(&[f], &[0.75], ROUNDING);
+    assert_close(&z, &[0.225, 0.15, 0.1, 0.025, 0.25], ROUNDING);
+    assert_close(&v[..4], &[1.25, 1.25, 0.75, 0.75], ROUNDING);
     let found = NewtonLp::default().solve(&Lp::f_train(r, y, 1.0).unwrap()).unwrap();
-    close(&found.optimal().unwrap().z, &z, SOLVER);
-    close(&found.v[..4], &v[..4], SOLVER);
-    close(&differences(&r, |r| f_score(r, &y, 1.0)), &[0.3125, 0.3125, -0.1875, -0.1875], DIFFERENCES);
-    close(&[f_score(&r, &y, 0.5), f_score(&r, &y, 2.0)], &[0.75, 0.75], ROUNDING);
+    assert_close(&found.optimal().unwrap().z, &z, SOLVER);
+    assert_close(&found.v[..4], &v[..4], SOLVER);
+    assert_close(
+        &differences(&r, STEP, |r| f_score(r, &y, 1.0)),
+        &[0.3125, 0.3125, -0.1875, -0.1875],
+        DIFFERENCES,
+    );
+    assert_close(&[f_score(&r, &y, 0.5), f_score(&r, &y, 2.0)], &[0.75, 0.75], ROUNDING);
 }
 
 #[test]
@@ -635,7 +630,7 @@ fn a_link_at_one_may_split_its_multiplier() {
         let mut lower = r;
         lower[0] -= STEP;
         let left = (f - f_score(&lower, &y, 1.0)) / STEP;
-        close(&[left], &[kappa * v[0]], 1e-6);
+        assert_close(&[left], &[kappa * v[0]], 1e-6);
         assert_eq!(split[0] * kappa >= left - 1e-6, share == 1.0, "share {share}");
     }
 }
@@ -650,14 +645,14 @@ fn all_positive_is_the_best_constant_but_no_local_maximum() {
         assert!(values.is_sorted_by(|a, b| a < b), "{values:?}");
         for (k, value) in values.iter().enumerate() {
             let p = (k + 1) as f64 / 20.0;
-            close(&[*value], &[2.0 * pi * p / (pi + p)], ROUNDING);
+            assert_close(&[*value], &[2.0 * pi * p / (pi + p)], ROUNDING);
         }
-        close(&[constant(1.0)], &[2.0 * pi / (1.0 + pi)], ROUNDING);
+        assert_close(&[constant(1.0)], &[2.0 * pi / (1.0 + pi)], ROUNDING);
         // In decisions, every negative wants to leave; a difference to the left only, since r is at most one.
         let mut lower = vec![1.0; n];
         lower[n - 1] -= STEP;
         let slope = (constant(1.0) - f_score(&lower, &y, 1.0)) / STEP;
-        close(&[slope], &[-2.0 * pi / (n as f64 * (1.0 + pi).powi(2))], 1e-6);
+        assert_close(&[slope], &[-2.0 * pi / (n as f64 * (1.0 + pi).powi(2))], 1e-6);
         // In scores, the sigmoid hides it and the ramp removes it.
         let at = |s: f64, link: FLink| f_loss(vec![s; n], &y[..], 1.0, link).unwrap().gradient[n - 1];
         let ratio = FLink::Sigmoid.decide(0.0).1 / FLink::Sigmoid.decide(6.0).1;
@@ -684,15 +679,15 @@ fn the_best_decisions_lie_above_half_the_best_f() {
             let best = decisions(8).map(|h| ratio(&h, &eta, weight)).fold(0.0, f64::max);
             let rule: Vec<f64> =
                 eta.iter().map(|e| f64::from(u8::from(*e > best / (1.0 + weight)))).collect();
-            close(&[ratio(&rule, &eta, weight)], &[best], ROUNDING);
+            assert_close(&[ratio(&rule, &eta, weight)], &[best], ROUNDING);
             let found = f_decide(&eta, beta).unwrap();
-            close(&[found.value, optimum(&Lp::f_infer(&eta, beta).unwrap())], &[best, -best], SOLVER);
+            assert_close(&[found.value, optimum(&Lp::f_infer(&eta, beta).unwrap())], &[best, -best], SOLVER);
             assert_eq!(found.called, rule.iter().map(|r| *r == 1.0).collect::<Vec<_>>());
         }
     }
     let eta = [0.9, 0.5, 0.3, 0.1];
     let top = |k: usize| ratio(&[0, 1, 2, 3].map(|i| f64::from(u8::from(i < k))), &eta, 1.0);
-    close(&[top(1), top(2), top(3), top(4)], &[0.643, 0.737, 0.708, 0.621], 1e-3);
+    assert_close(&[top(1), top(2), top(3), top(4)], &[0.643, 0.737, 0.708, 0.621], 1e-3);
     assert_eq!(f_decide(eta, 1.0).unwrap().called, [true, true, false, false]);
 
     // The mean of F is another goal: for two chances of 0.1 taking none is best, if 0/0 counts as 1.
@@ -708,7 +703,7 @@ fn the_best_decisions_lie_above_half_the_best_f() {
             })
             .sum::<f64>()
     };
-    close(&[expected(&[1.0, 1.0]), expected(&[0.0, 0.0])], &[0.13, 0.81], 1e-10);
+    assert_close(&[expected(&[1.0, 1.0]), expected(&[0.0, 0.0])], &[0.13, 0.81], 1e-10);
     assert_eq!(f_decide(eta, 1.0).unwrap().called, [true, true]);
 }
 
@@ -719,22 +714,26 @@ fn the_neyman_pearson_program_is_one_root_on_the_line() {
         for (recall, margin) in [(0.5, 1.0), (0.9, 0.3), (0.1, 2.0)] {
             let t = threshold(&s, &y, margin, 1.0 - recall);
             let (used, value, ..) = at_threshold(&s, &y, margin, t);
-            close(&[used], &[1.0 - recall], ROUNDING);
+            assert_close(&[used], &[1.0 - recall], ROUNDING);
             let lp = Lp::precision_at_recall(&s, &y[..], recall, margin).unwrap();
-            close(&[optimum(&lp)], &[value], SOLVER);
+            assert_close(&[optimum(&lp)], &[value], SOLVER);
             let found = precision_at_recall(&s, &y[..], recall, margin).unwrap();
-            close(&[found.value, found.threshold], &[value, t], ROUNDING);
+            assert_close(&[found.value, found.threshold], &[value, t], ROUNDING);
         }
         // Full recall is feasible, and the threshold then lies a margin below the lowest positive.
         let found = precision_at_recall(&s, &y[..], 1.0, 0.5).unwrap();
         let lowest = of_class(&s, &y, 1.0).into_iter().fold(f64::MAX, f64::min);
-        close(&[found.threshold], &[lowest - 0.5], ROUNDING);
-        close(&[optimum(&Lp::precision_at_recall(&s, &y[..], 1.0, 0.5).unwrap())], &[found.value], SOLVER);
+        assert_close(&[found.threshold], &[lowest - 0.5], ROUNDING);
+        assert_close(
+            &[optimum(&Lp::precision_at_recall(&s, &y[..], 1.0, 0.5).unwrap())],
+            &[found.value],
+            SOLVER,
+        );
     }
     let found = precision_at_recall(NINE, NINE_Y, 2.0 / 3.0, 1.0).unwrap();
-    close(&[found.threshold, found.value, found.multiplier], &[1.55, 3.7 / 3.0, 1.0], ROUNDING);
+    assert_close(&[found.threshold, found.value, found.multiplier], &[1.55, 3.7 / 3.0, 1.0], ROUNDING);
     let third = 1.0 / 3.0;
-    close(&found.gradient, &[0.0, -third, -third, third, third, 0.0], ROUNDING);
+    assert_close(&found.gradient, &[0.0, -third, -third, third, third, 0.0], ROUNDING);
 }
 
 #[test]
@@ -755,7 +754,7 @@ fn its_gradient_is_the_implicit_gradient_with_a_hinge() {
         let (g_t, f_t) = (slope(|p| p.0), slope(|p| p.1));
         let mu = -f_t / g_t;
         let (_, _, a_plus, a_minus) = at_threshold(&s, &y, margin, t);
-        close(&[mu], &[a_minus / a_plus], DIFFERENCES);
+        assert_close(&[mu], &[a_minus / a_plus], DIFFERENCES);
         let adjoint: Vec<f64> = s
             .iter()
             .zip(&y)
@@ -769,18 +768,18 @@ fn its_gradient_is_the_implicit_gradient_with_a_hinge() {
             let t = threshold(s, &y, margin, 1.0 - recall);
             at_threshold(s, &y, margin, t).1
         };
-        close(&adjoint, &differences(&s, solved), 1e-7);
-        close(&[adjoint.iter().sum()], &[0.0], DIFFERENCES);
+        assert_close(&adjoint, &differences(&s, STEP, solved), 1e-7);
+        assert_close(&[adjoint.iter().sum()], &[0.0], DIFFERENCES);
         let found = precision_at_recall(&s, &y[..], recall, margin).unwrap();
-        close(&found.gradient, &adjoint, DIFFERENCES);
-        close(&[found.multiplier], &[mu], DIFFERENCES);
+        assert_close(&found.gradient, &adjoint, DIFFERENCES);
+        assert_close(&[found.multiplier], &[mu], DIFFERENCES);
 
         // The multiplier of the budget row, and the derivative in the budget.
         let lp = Lp::precision_at_recall(&s, &y[..], recall, margin).unwrap();
         let dual = NewtonLp::default().solve(&lp).unwrap();
-        close(&[dual.optimal().unwrap().v[s.len()]], &[mu], SOLVER);
+        assert_close(&[dual.optimal().unwrap().v[s.len()]], &[mu], SOLVER);
         let at = |budget: f64| at_threshold(&s, &y, margin, threshold(&s, &y, margin, budget)).1;
-        close(&[(at(0.2 + STEP) - at(0.2 - STEP)) / (2.0 * STEP)], &[-mu], 1e-7);
+        assert_close(&[(at(0.2 + STEP) - at(0.2 - STEP)) / (2.0 * STEP)], &[-mu], 1e-7);
     }
 }
 
@@ -854,7 +853,7 @@ fn recall_at_precision_takes_the_lower_end_of_an_interval() {
             }
             Some(t) => {
                 let value = constraint(&s, &y, margin, pi, t).1;
-                close(&[found.optimal().unwrap().value * n_plus], &[value], SOLVER);
+                assert_close(&[found.optimal().unwrap().value * n_plus], &[value], SOLVER);
                 feasible += 1;
             }
         }
@@ -863,12 +862,12 @@ fn recall_at_precision_takes_the_lower_end_of_an_interval() {
 
     // The nine pairs at 0.35: threshold, multiplier and derivatives of the chapter.
     let solved = |s: &[f64]| constraint(s, &NINE_Y, 1.0, 0.35, lower_end(s, &NINE_Y, 1.0, 0.35).unwrap()).1;
-    close(&[lower_end(&NINE, &NINE_Y, 1.0, 0.35).unwrap(), solved(&NINE)], &[0.975, 0.375], ROUNDING);
-    close(&differences(&NINE, solved), &[0.0, 0.0, -2.625, 0.875, 0.875, 0.875], 1e-7);
+    assert_close(&[lower_end(&NINE, &NINE_Y, 1.0, 0.35).unwrap(), solved(&NINE)], &[0.975, 0.375], ROUNDING);
+    assert_close(&differences(&NINE, STEP, solved), &[0.0, 0.0, -2.625, 0.875, 0.875, 0.875], 1e-7);
     let (_, _, a_plus, a_minus) = at_threshold(&NINE, &NINE_Y, 1.0, 0.975);
     let (p, q, pi) = (3.0 * a_plus, 3.0 * a_minus, 0.35);
     let mu = p / (pi * q - (1.0 - pi) * p);
-    close(&[mu, -(1.0 + (1.0 - pi) * mu), pi * mu], &[2.5, -2.625, 0.875], ROUNDING);
+    assert_close(&[mu, -(1.0 + (1.0 - pi) * mu), pi * mu], &[2.5, -2.625, 0.875], ROUNDING);
     let alarms = of_class(&NINE, &NINE_Y, 0.0).iter().filter(|s| **s > 2.8).count();
     assert_eq!(alarms, 0, "the threshold 2.8 has precision one");
     let limit = 21.0 / 59.0;

@@ -1,18 +1,18 @@
 //! The penalty and Newton's method on it: identities, rates, the line search.
 
 use lastlayer::lp::{
-    Fixed, Lp, NewtonLp, PenaltyNewton, PenaltyPoint, Reach, Shift, StepRule, exact_line_search,
+    Fixed, Lp, NewtonLp, PenaltyNewton, PenaltyPoint, Reach, Shift, Solver, StepRule, exact_line_search,
 };
 
 use super::families::gaussian;
-use super::{SEED, assert_close, bells, dot, lp, median, scores};
+use super::{SEED, assert_close, bells, dot, lp, median, scores, states};
 
 /// Identities hold to the rounding of a well-conditioned solve.
 const IDENTITY: f64 = 1e-10;
 
 fn minimum(lp: &Lp, epsilon: f64) -> PenaltyPoint {
     let newton = PenaltyNewton { epsilon, ..PenaltyNewton::default() };
-    let point = newton.minimise(lp, &vec![0.0; lp.n()]).unwrap();
+    let point = newton.solve(lp).unwrap();
     assert!(point.converged, "{point:?}");
     point
 }
@@ -65,16 +65,15 @@ fn exact_steps_fall_and_end_on_every_random_program() {
         for case in 0..300u64 {
             let lp = gaussian(SEED.named("fall").stream(case), n, m, 0);
             let newton = PenaltyNewton { epsilon: 1e-3, ..PenaltyNewton::default() };
-            let mut state = newton.init(&lp, &vec![0.0; n]).unwrap();
-            while !newton.done(&state) {
-                let next = newton.step(&state).unwrap();
+            let path = states(&newton, newton.init(&lp).unwrap());
+            for (state, next) in path.iter().zip(&path[1..]) {
                 // Rounding of a sum of squares.
                 assert!(
                     next.penalty <= state.penalty + 1e-14 * (1.0 + state.penalty.abs()),
                     "{n} {m} {case}"
                 );
-                state = next;
             }
+            let state = &path[path.len() - 1];
             assert!(state.converged, "{n} {m} {case}: {state:?}");
             steps.push(state.steps);
         }
@@ -159,9 +158,10 @@ fn rate(shift: Shift, rule: StepRule) -> f64 {
     // Closer than any kink.
     let start: Vec<f64> = minimum.iter().enumerate().map(|(i, y)| y + 1e-6 * (i as f64 - 3.0)).collect();
     let newton = PenaltyNewton { epsilon, shift, rule, ..PenaltyNewton::default() };
-    let next = newton.step(&newton.init(&lp, &start).unwrap()).unwrap().y;
+    let mut state = newton.init_at(&lp, &start).unwrap();
+    newton.step(&mut state).unwrap();
     let distance = |y: &[f64]| y.iter().zip(&minimum).map(|(y, m)| (y - m).powi(2)).sum::<f64>().sqrt();
-    distance(&next) / distance(&start)
+    distance(&state.y) / distance(&start)
 }
 
 #[test]
@@ -181,9 +181,7 @@ fn near_the_minimum_a_full_step_lands_and_shifts_or_short_steps_make_it_linear()
 #[test]
 fn an_unbounded_penalty_shows_a_ray() {
     let newton = PenaltyNewton::default();
-    let mut state = newton.init(&lp(&[[-1.0, 0.0]], &[0.0], &[-1.0, 0.0]), &[0.0; 2]).unwrap();
-    while !newton.done(&state) {
-        state = newton.step(&state).unwrap();
-    }
+    let mut state = newton.init(&lp(&[[-1.0, 0.0]], &[0.0], &[-1.0, 0.0])).unwrap();
+    newton.run(&mut state).unwrap();
     assert!(state.ray.is_some_and(|d| d[0] > 0.0) && !state.converged);
 }

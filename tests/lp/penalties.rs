@@ -1,6 +1,6 @@
 //! Exterior penalties and least-norm duals: the chapter's equations, against definitions, brute force and closed forms.
 
-use lastlayer::lp::{NewtonLp, PenaltyNewton, PenaltyPoint, Status};
+use lastlayer::lp::{NewtonLp, PenaltyNewton, PenaltyPoint, Solver, Status};
 
 use super::definitions::{
     Program, along, dot, largest, minus, norm, point, program, random, solve, three_rows, times, transposed,
@@ -22,7 +22,7 @@ const DIFFERENCE: f64 = 1e-4;
 /// The minimum of the penalty, by the library.
 fn minimum(program: &Program, epsilon: f64) -> PenaltyPoint {
     let newton = PenaltyNewton { epsilon, tolerance: 1e-11, ..Default::default() };
-    let found = newton.minimise(&program.lp(), &vec![0.0; program.n()]).unwrap();
+    let found = newton.solve(&program.lp()).unwrap();
     assert!(found.converged, "epsilon {epsilon}: {found:?}");
     found
 }
@@ -41,7 +41,7 @@ fn the_gradient_of_the_penalty_matches_finite_differences() {
         let numeric = super::differences(&y, 1e-5, |y| program.penalty(epsilon, y));
         let slope = program.slope(epsilon, &y);
         assert_close(&slope, &numeric, DIFFERENCE);
-        let state = PenaltyNewton { epsilon, ..Default::default() }.init(&program.lp(), &y).unwrap();
+        let state = PenaltyNewton { epsilon, ..Default::default() }.init_at(&program.lp(), &y).unwrap();
         assert_close(&[state.penalty, state.gradient], &[program.penalty(epsilon, &y), norm(&slope)], CLOSED);
     }
 }

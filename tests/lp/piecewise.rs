@@ -1,11 +1,11 @@
 //! Newton on piecewise quadratics: what is local, what runs in circles, what converges.
 
-use lastlayer::lp::{Fixed, PenaltyNewton, PenaltyState, Reach, Shift, StepRule, exact_line_search};
+use lastlayer::lp::{Fixed, PenaltyNewton, PenaltyState, Reach, Shift, Solver, StepRule, exact_line_search};
 
 use super::definitions::{
     Program, along, dot, first, minus, norm, point, program, random, second, solve, times,
 };
-use super::{SEED, assert_close};
+use super::{SEED, assert_close, states};
 
 /// ε and δ of the public code.
 const EPSILON: f64 = 1e-3;
@@ -42,17 +42,13 @@ fn exact(max_steps: usize) -> PenaltyNewton {
 
 /// All iterates from a starting point, the last one included.
 fn run(newton: &PenaltyNewton, program: &Program, start: &[f64]) -> Vec<PenaltyState> {
-    let mut states = vec![newton.init(&program.lp(), start).unwrap()];
-    while !newton.done(&states[states.len() - 1]) {
-        states.push(newton.step(&states[states.len() - 1]).unwrap());
-    }
-    states
+    states(newton, newton.init_at(&program.lp(), start).unwrap())
 }
 
 /// The minimum of the penalty, to rounding.
 fn minimum(program: &Program) -> Vec<f64> {
     let newton = PenaltyNewton { tolerance: 1e-11, ..exact(300) };
-    let found = newton.minimise(&program.lp(), &vec![0.0; program.n()]).unwrap();
+    let found = newton.solve(&program.lp()).unwrap();
     assert!(found.converged, "{found:?}");
     found.y
 }
@@ -182,10 +178,10 @@ fn short_steps_end_in_limit_cycles() {
     assert_close(&vertex.v, &[43.0 / 15.0, 0.0, 0.0, 2.2], CLOSED);
     for (t, period) in [(1.0, 4), (0.5, 33), (0.2, 88), (0.1, 165), (0.05, 295), (0.02, 636)] {
         let newton = fixed(t, DELTA, 20_000 + 2 * period);
-        let mut state = newton.init(&program.lp(), &[0.0; 2]).unwrap();
+        let mut state = newton.init(&program.lp()).unwrap();
         let mut late = Vec::new();
         while !newton.done(&state) {
-            state = newton.step(&state).unwrap();
+            newton.step(&mut state).unwrap();
             if state.steps > 20_000 {
                 late.push((state.y.clone(), state.gradient));
             }

@@ -1,7 +1,7 @@
 //! Programs: forms, and what is refused before any work.
 
 use lastlayer::error::Error;
-use lastlayer::lp::{Lp, Matrix, NewtonLp, PenaltyNewton, Published, SmoothNewton, Status, UserForm};
+use lastlayer::lp::{Lp, Matrix, NewtonLp, PenaltyNewton, Published, SmoothNewton, Solver, Status, UserForm};
 use lastlayer::ndarray::{Array2, array};
 
 use super::{assert_close, lp, rows};
@@ -93,13 +93,19 @@ fn numbers_that_are_not_finite_are_refused_everywhere() {
             let errors = [
                 NewtonLp::default().solve(&lp).unwrap_err(),
                 Published::default().solve(&lp).unwrap_err(),
-                PenaltyNewton::default().minimise(&lp, &[0.0; 2]).unwrap_err(),
-                SmoothNewton::default().minimise(&lp, &[0.0; 2]).unwrap_err(),
+                PenaltyNewton::default().solve(&lp).unwrap_err(),
+                SmoothNewton::default().solve(&lp).unwrap_err(),
             ];
             assert!(errors.iter().all(|e| matches!(e, Error::Data { .. })), "{place} {bad}: {errors:?}");
         }
-        assert!(matches!(PenaltyNewton::default().init(&good, &[bad, 0.0]).unwrap_err(), Error::Data { .. }));
-        assert!(matches!(SmoothNewton::default().init(&good, &[bad, 0.0]).unwrap_err(), Error::Data { .. }));
+        assert!(matches!(
+            PenaltyNewton::default().init_at(&good, &[bad, 0.0]).unwrap_err(),
+            Error::Data { .. }
+        ));
+        assert!(matches!(
+            SmoothNewton::default().init_at(&good, &[bad, 0.0]).unwrap_err(),
+            Error::Data { .. }
+        ));
     }
 }
 
@@ -114,8 +120,8 @@ fn settings_out_of_range_are_refused() {
         let published = Published { delta: bad, ..Published::default() };
         assert!(matches!(published.solve(&good).unwrap_err(), Error::Config { .. }));
         let smooth = SmoothNewton { sharpness: bad, ..SmoothNewton::default() };
-        assert!(matches!(smooth.minimise(&good, &[0.0]).unwrap_err(), Error::Config { .. }));
+        assert!(matches!(smooth.solve(&good).unwrap_err(), Error::Config { .. }));
     }
-    assert!(matches!(PenaltyNewton::default().init(&good, &[0.0; 2]).unwrap_err(), Error::Shape { .. }));
+    assert!(matches!(PenaltyNewton::default().init_at(&good, &[0.0; 2]).unwrap_err(), Error::Shape { .. }));
     assert!(matches!(good.excess(&[0.0; 2]).unwrap_err(), Error::Shape { .. }));
 }

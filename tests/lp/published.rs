@@ -1,9 +1,9 @@
 //! The published solver: what it does on AUC, and the programs on which it never ends.
 
-use lastlayer::lp::{Lp, PenaltyNewton, Published, Status};
+use lastlayer::lp::{Lp, PenaltyNewton, Published, Solver, Status};
 
 use super::families::gaussian;
-use super::{SEED, assert_close, lp, scores};
+use super::{SEED, assert_close, lp, scores, states};
 
 fn c1a() -> Lp {
     lp(&[[-1.0, 3.0], [3.0, -3.0], [-1.0, 2.0]], &[1.0; 3], &[-2.0, 1.0])
@@ -16,13 +16,8 @@ fn c1b() -> Lp {
 
 /// The iterates from zero, and the gradient at each.
 fn path(lp: &Lp, method: &Published) -> Vec<(Vec<f64>, f64)> {
-    let mut state = method.init_at(lp, &vec![0.0; lp.n()]).unwrap();
-    let mut path = vec![(state.y.clone(), state.gradient)];
-    while !method.done(&state) {
-        state = method.step(&state).unwrap();
-        path.push((state.y.clone(), state.gradient));
-    }
-    path
+    let path = states(method, method.init_at(lp, &vec![0.0; lp.n()]).unwrap());
+    path.into_iter().map(|state| (state.y, state.gradient)).collect()
 }
 
 #[test]
@@ -56,7 +51,7 @@ fn shorter_steps_cycle_too() {
     }
     let exact = PenaltyNewton { epsilon: 1e-3, ..PenaltyNewton::default() };
     for lp in [c1a(), c1b()] {
-        let point = exact.minimise(&lp, &[0.0; 2]).unwrap();
+        let point = exact.solve(&lp).unwrap();
         assert!(point.converged && point.steps <= 6, "{point:?}");
     }
 }
@@ -69,7 +64,7 @@ fn full_steps_fail_on_random_programs_on_which_exact_steps_do_not() {
         let method = Published { steps: 200, ..Published::default() };
         published += usize::from(path(&lp, &method).len() <= 200);
         let newton = PenaltyNewton { epsilon: 1e-3, max_steps: 200, ..PenaltyNewton::default() };
-        exact += usize::from(newton.minimise(&lp, &[0.0; 3]).unwrap().converged);
+        exact += usize::from(newton.solve(&lp).unwrap().converged);
     }
     assert_eq!(exact, 300);
     // About half of them end; far from all and from none.
@@ -80,20 +75,17 @@ fn full_steps_fail_on_random_programs_on_which_exact_steps_do_not() {
 fn on_auc_it_converges_in_a_few_steps_by_the_factor_of_its_shift_and_shrinks_z_by_a_hundredth() {
     let (s, y) = scores(20, SEED.named("published auc"));
     let (lp, method) = (Lp::auc(&s, &y, 0.5).unwrap(), Published::default());
-    let mut state = method.init(&lp).unwrap();
+    let path = states(&method, method.init(&lp).unwrap());
+    let (first, state) = (&path[0], &path[path.len() - 1]);
     // The first n rows are −I, so the start is −b / 1.001.
     let start: Vec<f64> = lp.b[..lp.n()].iter().map(|b| -b / 1.001).collect();
-    assert_close(&state.y, &start, 1e-12);
-    let mut gradients = vec![state.gradient];
-    while !method.done(&state) {
-        state = method.step(&state).unwrap();
-        gradients.push(state.gradient);
-    }
+    assert_close(&first.y, &start, 1e-12);
+    let gradients: Vec<f64> = path.iter().map(|state| state.gradient).collect();
     assert!(state.converged && state.steps <= 5, "{gradients:?}");
     // δ / (1 + δ) once the active rows are right.
     let ratio = gradients[2] / gradients[1];
     assert!((ratio - 1e-4 / (1.0 + 1e-4)).abs() < 1e-6, "{gradients:?}");
-    let found = method.finish(&state).unwrap();
+    let found = method.finish(state).unwrap();
     assert_eq!(found.status, Status::Inexact);
     let n = lp.n();
     // z = b_J / 1.01 where one row is active; where both are, half of that.

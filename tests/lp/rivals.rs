@@ -1,5 +1,7 @@
 //! The losses that LP losses are compared with.
 
+use crate::device::device;
+use crate::watched;
 use lastlayer::candle_nn::ops::sigmoid;
 use lastlayer::lp::{Ppd, PpdParams, pairwise_logistic};
 use lastlayer::prelude::*;
@@ -10,11 +12,11 @@ const ROUNDING: f64 = 1e-12;
 fn net(seed: u64, dtype: DType) -> SplitNet {
     let layer = |width| vec![(String::new(), Layer::Linear { width, bias: true })];
     let phi = Plan { input: vec![6], layers: layer(3), init: Default::default() };
-    SplitNet::with_head(phi, layer(1), Seed::new(seed), dtype, &Device::Cpu).unwrap()
+    SplitNet::with_head(phi, layer(1), Seed::new(seed), dtype, device()).unwrap()
 }
 
 fn data(n: usize) -> Dataset {
-    let data = Gaussians::a().sample(n, Seed::new(3), &Device::Cpu).unwrap();
+    let data = Gaussians::a().sample(n, Seed::new(3), device()).unwrap();
     Dataset { x: data.x.to_dtype(DType::F64).unwrap(), ..data }
 }
 
@@ -29,7 +31,7 @@ fn pairwise_logistic_is_the_sum_over_pairs() {
             pairs += 1.0;
         }
     }
-    let (s, y) = (Tensor::new(s, &Device::Cpu).unwrap(), Tensor::new(y, &Device::Cpu).unwrap());
+    let (s, y) = (Tensor::new(s, device()).unwrap(), Tensor::new(y, device()).unwrap());
     let found = pairwise_logistic(&s, &y).unwrap().to_scalar::<f64>().unwrap();
     assert!((found - total / pairs).abs() <= ROUNDING, "{found}");
     let far = (&s * 1e6).unwrap();
@@ -44,7 +46,7 @@ fn place(ppd: &Ppd, values: [f64; 3]) {
     let last = groups[0].vars.len();
     let three = [&groups[0].vars[last - 2].1, &groups[0].vars[last - 1].1, &groups[1].vars[0].1];
     for (var, value) in three.into_iter().zip(values) {
-        var.set(&Tensor::new(value, &Device::Cpu).unwrap()).unwrap();
+        var.set(&Tensor::new(value, device()).unwrap()).unwrap();
     }
 }
 
@@ -83,8 +85,8 @@ fn off(expected: &Tensor, found: &Tensor) -> f64 {
 #[test]
 fn steps_follow_the_proximal_formula_and_a_stage_starts_at_the_mean_of_the_one_before() {
     let (net, data) = (net(4, DType::F64), data(64));
-    let params = PpdParams { rate: 0.1, first_stage: 2, proximity: 0.5 };
-    let ppd = Ppd::new(&net, &data, params).unwrap();
+    let params = PpdParams { lr: 0.1, first_stage: 2, proximity: 0.5 };
+    let mut ppd = Ppd::new(&net, &data, params).unwrap();
     let primal: Vec<Var> = ppd.groups()[0].vars.iter().map(|(_, var)| var.clone()).collect();
     let copy = |vars: &[Var]| vars.iter().map(|v| v.as_tensor().copy().unwrap()).collect::<Vec<_>>();
     let (mut seen, mut gradients) = (Vec::new(), Vec::new());
@@ -93,13 +95,16 @@ fn steps_follow_the_proximal_formula_and_a_stage_starts_at_the_mean_of_the_one_b
         .batch(64)
         .epochs(3)
         .silent()
-        .fit(&ppd, &data, |b| {
-            seen.push(copy(&primal));
-            let value = ppd.value(&net.forward(&b.x, b.pass())?, &b.y)?;
-            let store = value.backward()?;
-            gradients.push(primal.iter().map(|v| store.get(v).cloned()).collect::<Vec<_>>());
-            ppd.step(b)
-        })
+        .fit(
+            &mut watched::before(&mut ppd, |ppd: &Ppd, b| {
+                seen.push(copy(&primal));
+                let value = ppd.value(&net.forward(&b.x, b.pass())?, &b.y)?;
+                let store = value.backward()?;
+                gradients.push(primal.iter().map(|v| store.get(v).cloned()).collect::<Vec<_>>());
+                Ok(())
+            }),
+            &data,
+        )
         .unwrap();
     seen.push(copy(&primal));
     for k in 0..primal.len() {
@@ -123,9 +128,9 @@ fn steps_follow_the_proximal_formula_and_a_stage_starts_at_the_mean_of_the_one_b
 #[test]
 fn alpha_is_solved_for_at_the_mean() {
     let (net, data) = (net(7, DType::F64), data(64));
-    let ppd = Ppd::new(&net, &data, PpdParams { first_stage: 5, ..Default::default() }).unwrap();
+    let mut ppd = Ppd::new(&net, &data, PpdParams { first_stage: 5, ..Default::default() }).unwrap();
     // One stage and no more: the network is left at its mean.
-    Trainer::sgd(0.1, 0.0).batch(64).epochs(5).silent().fit(&ppd, &data, |b| ppd.step(b)).unwrap();
+    Trainer::sgd(0.1, 0.0).batch(64).epochs(5).silent().fit(&mut ppd, &data).unwrap();
     let h: Vec<f64> = sigmoid(&net.scores_of(&data).unwrap()).unwrap().to_vec1().unwrap();
     let y = data.labels().unwrap();
     let mean = |class: u32| {
@@ -139,23 +144,48 @@ fn alpha_is_solved_for_at_the_mean() {
 #[test]
 fn the_saddle_learns_to_rank() {
     let task = Gaussians::a();
-    let data = task.sample(2000, Seed::new(5), &Device::Cpu).unwrap();
+    let data = task.sample(2000, Seed::new(5), device()).unwrap();
     let net = net(6, DType::F32);
-    let auc = |net: &SplitNet| Scores::new(net.scores_of(&data).unwrap(), &data.y).unwrap().auc();
+    let auc = |net: &dyn Split| Scores::new(net.scores_of(&data).unwrap(), &data.y).unwrap().auc();
     let before = auc(&net);
     let params = PpdParams { first_stage: 200, ..Default::default() };
-    let ppd = Ppd::new(&net, &data, params).unwrap();
-    Trainer::sgd(0.1, 0.0).batch(64).epochs(20).silent().fit(&ppd, &data, |b| ppd.step(b)).unwrap();
+    let mut ppd = Ppd::new(&net, &data, params).unwrap();
+    Trainer::sgd(0.1, 0.0).batch(64).epochs(20).silent().fit(&mut ppd, &data).unwrap();
     assert!(auc(ppd.net()) > 0.85_f64.max(before), "{before} before, {} after", auc(&net));
 }
 
 #[test]
 fn what_cannot_be_ranked_is_refused() {
     let data = data(50);
-    let wrong = PpdParams { rate: 0.0, ..Default::default() };
+    let wrong = PpdParams { lr: 0.0, ..Default::default() };
     assert!(matches!(Ppd::new(&net(1, DType::F64), &data, wrong), Err(Error::Config { .. })));
     let one = data.subset(&(0..50).filter(|i| data.labels().unwrap()[*i] == 0).collect::<Vec<_>>()).unwrap();
     assert!(matches!(Ppd::new(&net(1, DType::F64), &one, PpdParams::default()), Err(Error::Data { .. })));
-    let three = Gaussians::three().sample(30, Seed::new(1), &Device::Cpu).unwrap();
+    let three = Gaussians::three().sample(30, Seed::new(1), device()).unwrap();
     assert!(Ppd::new(&net(1, DType::F64), &three, PpdParams::default()).is_err());
+}
+
+#[test]
+fn a_second_run_sums_its_own_steps_only() {
+    let (net, data) = (net(7, DType::F64), data(64));
+    let mut ppd = Ppd::new(&net, &data, PpdParams { first_stage: 5, ..Default::default() }).unwrap();
+    let trainer = Trainer::sgd(0.1, 0.0).batch(64).silent();
+    // Three steps of a stage of five, then a stage of another run.
+    trainer.clone().epochs(3).fit(&mut ppd, &data).unwrap();
+    let vars: Vec<Var> = ppd.groups()[0].vars.iter().map(|(_, var)| var.clone()).collect();
+    let mut sums: Vec<Tensor> = vars.iter().map(|var| var.zeros_like().unwrap()).collect();
+    let mut seen = 0;
+    let add = |_: &Ppd, _: &Batch| {
+        // After the fifth step the parameters are their mean already.
+        if seen < 4 {
+            sums.iter_mut().zip(&vars).for_each(|(sum, var)| *sum = (&*sum + var.as_tensor()).unwrap());
+        }
+        seen += 1;
+    };
+    trainer.epochs(5).fit(&mut watched::after(&mut ppd, add), &data).unwrap();
+    for (sum, var) in sums.iter().zip(&vars) {
+        // The mean of five of which four are known: the fifth is near them, as no sum of eight is.
+        let (four, mean) = ((sum / 4.0).unwrap(), var.as_tensor());
+        assert!(off(&four, mean) < 0.1, "{four} and {mean}");
+    }
 }

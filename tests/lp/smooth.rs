@@ -1,9 +1,9 @@
 //! The softened penalty and steps without a search.
 
-use lastlayer::lp::{SmoothNewton, softened, softened_slope, softened_value};
+use lastlayer::lp::{SmoothNewton, Solver, softened, softened_slope, softened_value};
 
 use super::families::gaussian;
-use super::{SEED, lp, median};
+use super::{SEED, lp, median, states};
 
 #[test]
 fn the_softened_penalty_is_above_the_hard_one_by_at_most_its_bound() {
@@ -68,9 +68,8 @@ fn every_step_falls_by_what_the_theorem_promises_on_three_hundred_programs() {
         let (n, m) = [(2, 4), (2, 6), (3, 8)][case as usize % 3];
         let lp = gaussian(SEED.named("smooth").stream(case), n, m, usize::from(case % 7 == 0));
         let newton = SmoothNewton::default();
-        let mut state = newton.init(&lp, &vec![0.0; n]).unwrap();
-        while !newton.done(&state) {
-            let next = newton.step(&state).unwrap();
+        let path = states(&newton, newton.init(&lp).unwrap());
+        for (state, next) in path.iter().zip(&path[1..]) {
             // Rounding of g itself.
             let slack = 1e-13 * (1.0 + state.penalty.abs());
             assert!(next.promised >= 0.0 && next.t > 0.0 && next.t <= 1.0);
@@ -79,8 +78,8 @@ fn every_step_falls_by_what_the_theorem_promises_on_three_hundred_programs() {
                 "{case}, step {}: {next:?}",
                 next.steps
             );
-            state = next;
         }
+        let state = &path[path.len() - 1];
         assert!(state.converged, "{case}: {state:?}");
         // Near the minimum steps are full.
         assert!(state.t > 0.9, "{case}: {}", state.t);
@@ -94,13 +93,9 @@ fn sharper_means_more_steps_and_the_end_is_quadratic() {
     let c1a = lp(&[[-1.0, 3.0], [3.0, -3.0], [-1.0, 2.0]], &[1.0; 3], &[-2.0, 1.0]);
     let run = |sharpness: f64| {
         let newton = SmoothNewton { sharpness, epsilon: 1e-3, ..SmoothNewton::default() };
-        let mut state = newton.init(&c1a, &[0.0; 2]).unwrap();
-        let mut gradients = vec![state.gradient];
-        while !newton.done(&state) {
-            state = newton.step(&state).unwrap();
-            gradients.push(state.gradient);
-        }
-        assert!(state.converged, "{sharpness}: {gradients:?}");
+        let path = states(&newton, newton.init(&c1a).unwrap());
+        let gradients: Vec<f64> = path.iter().map(|state| state.gradient).collect();
+        assert!(path[path.len() - 1].converged, "{sharpness}: {gradients:?}");
         gradients
     };
     let (mild, middle, sharp) = (run(10.0), run(100.0), run(1000.0));

@@ -1,6 +1,6 @@
 //! The default solver against HiGHS.
 
-use lastlayer::lp::{Lp, Matrix, NewtonLp, Outer, Ray, Solution, Status};
+use lastlayer::lp::{Lp, Matrix, NewtonLp, Outer, Ray, Solution, Solver, Status};
 use lastlayer::ndarray::Array2;
 use lastlayer::seed::Seed;
 

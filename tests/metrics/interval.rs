@@ -21,7 +21,7 @@ fn rate_intervals_equal_scipy() -> Result<()> {
 
 #[test]
 fn clopper_pearson_covers_at_least_its_level_and_no_success_has_a_closed_form() -> Result<()> {
-    assert_close(rate_interval(0, 20, 0.9)?.high, 1.0 - 0.05f64.powf(1.0 / 20.0), ROUNDING);
+    assert_near(rate_interval(0, 20, 0.9)?.high, 1.0 - 0.05f64.powf(1.0 / 20.0), ROUNDING);
     // Exact coverage for n = 12 over a grid of true rates, by the binomial law.
     let n = 12;
     let intervals: Vec<Estimate> = (0..=n).map(|k| rate_interval(k, n, 0.9)).collect::<Result<_>>()?;
@@ -67,8 +67,8 @@ fn delong_interval_matches_its_structural_components() -> Result<()> {
         let (s, y) = tied(case, 45);
         let e = Scores::new(&s, &y)?.auc_interval(0.95)?;
         let half = z * delong_variance_by_pairs(&s, &y).sqrt();
-        assert_close(e.low, (e.value - half).max(0.0), ROUNDING);
-        assert_close(e.high, (e.value + half).min(1.0), ROUNDING);
+        assert_near(e.low, (e.value - half).max(0.0), ROUNDING);
+        assert_near(e.high, (e.value + half).min(1.0), ROUNDING);
     }
     Ok(())
 }
@@ -182,7 +182,7 @@ fn bad_levels_counts_and_samples_are_refused() {
 fn estimates_print_what_their_interval_supports() -> Result<()> {
     let e = Estimate { value: 0.91234, low: 0.8912, high: 0.9334, level: 0.95 };
     assert_eq!(e.to_string(), "0.912 [0.891, 0.933] (95 % interval)");
-    let table = Table::new(&["method", "AUC"]).row(vec![Cell::from("ours"), Cell::from(&e)])?;
+    let table = Table::new(&["method", "AUC"]).row(("ours", &e))?;
     assert!(table.markdown().contains("| ours | 0.912 [0.891, 0.933] |"));
     assert_eq!(table.csv(), "method,AUC,AUC low,AUC high\nours,0.91234,0.8912,0.9334\n");
     let record = Record::start("estimates", "cpu").result("AUC", e);

@@ -2,13 +2,18 @@
 //! forms, and under maps that must not change them.
 
 mod calibration;
+#[path = "../common/mod.rs"]
+mod common;
 mod compare;
 mod confusion;
+#[path = "../device/mod.rs"]
+mod device;
 mod interval;
 mod multiclass;
 mod ranking;
 mod rates;
 
+use common::assert_near;
 use lastlayer::prelude::*;
 use lastlayer::serde_json::Value;
 
@@ -35,20 +40,22 @@ fn list(value: &Value) -> Vec<f64> {
 }
 
 #[track_caller]
-fn assert_close(got: f64, want: f64, tolerance: f64) {
-    assert!((got - want).abs() <= tolerance * want.abs().max(1.0), "{got} against {want}");
-}
-
-#[track_caller]
 fn assert_lists_close(got: &[f64], want: &[f64], tolerance: f64) {
     assert_eq!(got.len(), want.len());
-    got.iter().zip(want).for_each(|(got, want)| assert_close(*got, *want, tolerance));
+    got.iter().zip(want).for_each(|(got, want)| assert_near(*got, *want, tolerance));
 }
 
 #[track_caller]
 fn assert_config<T: std::fmt::Debug>(results: Vec<Result<T>>) {
     for (i, result) in results.into_iter().enumerate() {
         assert!(matches!(result, Err(Error::Config { .. })), "input {i} gave {result:?}");
+    }
+}
+
+#[track_caller]
+fn assert_data<T: std::fmt::Debug>(results: Vec<Result<T>>) {
+    for (i, result) in results.into_iter().enumerate() {
+        assert!(matches!(result, Err(Error::Data { .. })), "input {i} gave {result:?}");
     }
 }
 

@@ -1,5 +1,6 @@
 use super::*;
-use lastlayer::ops::{conv2d, conv2d_by_tensors};
+use lastlayer::ops::composed::conv2d_by_tensors;
+use lastlayer::ops::conv2d;
 
 /// Images, kernels, stride, padding: odd and even sizes, kernels that are not square, strides that leave a rest.
 const CASES: &[([usize; 4], [usize; 4], usize, usize)] = &[
@@ -43,7 +44,7 @@ fn naive(x: &Tensor, weight: &Tensor, stride: usize, padding: usize) -> Tensor {
             }
         }
     }
-    Tensor::from_vec(y, (n, o, oh, ow), &CPU).unwrap()
+    Tensor::from_vec(y, (n, o, oh, ow), device()).unwrap()
 }
 
 #[test]
@@ -131,7 +132,7 @@ fn conv2d_of_data_asks_for_no_gradient_of_the_data() {
 fn conv2d_passes_nan_to_the_windows_that_hold_it_only() {
     let mut values = numbers(&draw(&[1, 1, 5, 5], 1));
     values[0] = f64::NAN;
-    let x = Tensor::from_vec(values, (1, 1, 5, 5), &CPU).unwrap();
+    let x = Tensor::from_vec(values, (1, 1, 5, 5), device()).unwrap();
     let y = numbers(&conv2d(&x, &draw(&[1, 1, 3, 3], 2), 1, 1).unwrap());
     let nan: Vec<usize> = (0..25).filter(|i| y[*i].is_nan()).collect();
     assert_eq!(nan, [0, 1, 5, 6]);

@@ -5,6 +5,9 @@ mod activation;
 mod backward;
 mod block;
 mod conv;
+#[path = "../device/mod.rs"]
+mod device;
+mod devices;
 mod linear;
 mod norm;
 mod optimiser;
@@ -12,6 +15,7 @@ mod pool;
 mod quantise;
 mod stacked;
 
+use device::device;
 use lastlayer::prelude::*;
 
 /// Step of the central differences: error h² from the curvature, 1e-16/h from rounding.
@@ -26,11 +30,9 @@ const ROUNDING: f64 = 1e-12;
 /// The same in f32.
 const ROUNDING_F32: f64 = 2e-5;
 
-const CPU: Device = Device::Cpu;
-
 /// Normal numbers, f64.
 fn draw(shape: &[usize], seed: u64) -> Tensor {
-    Seed::new(seed).normal_tensor(shape, (0.0, 1.0), DType::F64, &CPU).unwrap()
+    Seed::new(seed).normal_tensor(shape, (0.0, 1.0), DType::F64, device()).unwrap()
 }
 
 fn var(shape: &[usize], seed: u64) -> Var {
@@ -79,7 +81,7 @@ fn check_gradients(inputs: &[Var], f: &dyn Fn(&[Tensor]) -> Tensor) {
                 let mut moved = values.clone();
                 moved[i] += h;
                 let mut all = detached.clone();
-                all[k] = Tensor::from_vec(moved, input.shape(), &CPU).unwrap();
+                all[k] = Tensor::from_vec(moved, input.shape(), device()).unwrap();
                 weighted(&f(&all)).to_scalar::<f64>().unwrap()
             };
             let expected = (at(H) - at(-H)) / (2.0 * H);
@@ -93,12 +95,23 @@ fn check_gradients(inputs: &[Var], f: &dyn Fn(&[Tensor]) -> Tensor) {
     }
 }
 
+/// Waits until the device has done what this thread asked of it. Other threads ask it by themselves, in no order: what they
+/// are given must be there, and must not be freed before they are done with it.
+fn settle() {
+    device().synchronize().unwrap();
+}
+
 /// `f` with one, two and five threads: the same bits.
 #[track_caller]
 fn same_with_any_threads(f: impl Fn() -> Vec<Tensor> + Sync) {
+    settle();
     let run = |threads: usize| -> Vec<Vec<u64>> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| f().iter().map(bits).collect())
+        pool.install(|| {
+            let all = f().iter().map(bits).collect();
+            settle();
+            all
+        })
     };
     let one = run(1);
     for threads in [2, 5] {
@@ -131,11 +144,11 @@ fn refused_setting<T>(result: Result<T>, field: &str) {
 }
 
 fn empty(shape: &[usize]) -> Tensor {
-    Tensor::zeros(shape, DType::F64, &CPU).unwrap()
+    Tensor::zeros(shape, DType::F64, device()).unwrap()
 }
 
 fn half(shape: &[usize]) -> Tensor {
-    Tensor::zeros(shape, DType::F16, &CPU).unwrap()
+    Tensor::zeros(shape, DType::F16, device()).unwrap()
 }
 
 fn f32s(t: &Tensor) -> Tensor {

@@ -1,5 +1,6 @@
 use super::*;
-use lastlayer::ops::{Running, batch_norm, batch_norm_by_tensors, batch_norm_relu, relu};
+use lastlayer::ops::composed::batch_norm_by_tensors;
+use lastlayer::ops::{Running, batch_norm, batch_norm_relu, relu};
 
 const SHAPES: &[&[usize]] = &[&[6, 3], &[2, 1], &[3, 2, 4, 5], &[2, 3, 1, 1], &[1, 2, 3, 3]];
 
@@ -146,9 +147,13 @@ fn running_statistics_lose_no_update_of_another_thread() {
     let mean = x.mean(0).unwrap();
     let kept = 0.99f64.powi(200);
     let expected = ((running.mean.as_tensor() * kept).unwrap() + (mean * (1.0 - kept)).unwrap()).unwrap();
+    settle();
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| (0..50).for_each(|_| drop(batch_norm(&x, &one, &one, &running, true).unwrap())));
+            scope.spawn(|| {
+                (0..50).for_each(|_| drop(batch_norm(&x, &one, &one, &running, true).unwrap()));
+                settle();
+            });
         }
     });
     close(&running.mean, &expected, ROUNDING);
@@ -156,7 +161,7 @@ fn running_statistics_lose_no_update_of_another_thread() {
 
 #[test]
 fn batch_norm_passes_nan_to_its_channel_only() {
-    let x = Tensor::new(&[[f64::NAN, 1.0], [1.0, 2.0]], &CPU).unwrap();
+    let x = Tensor::new(&[[f64::NAN, 1.0], [1.0, 2.0]], device()).unwrap();
     let one = draw(&[2], 2);
     for norm in [batch_norm, batch_norm_relu, batch_norm_by_tensors] {
         let y = numbers(&norm(&x, &one, &one, &running(2), true).unwrap());

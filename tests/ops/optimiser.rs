@@ -1,5 +1,6 @@
 use super::*;
-use lastlayer::ops::{AdamStep, SgdStep, adam_step, adam_step_by_tensors, sgd_step, sgd_step_by_tensors};
+use lastlayer::ops::composed::{adam_step_by_tensors, sgd_step_by_tensors};
+use lastlayer::ops::{AdamStep, SgdStep, adam_step, sgd_step};
 
 fn zeros(like: &Tensor) -> Var {
     Var::from_tensor(&like.zeros_like().unwrap()).unwrap()
@@ -21,26 +22,26 @@ const SGDS: &[SgdStep] = &[
 fn adam_first_step_by_hand() {
     // After one step m̂ = g and v̂ = g², so the parameter moves by lr g / (|g| + eps).
     let (theta, grad) =
-        (Var::new(&[1f64, 2.0, 3.0], &CPU).unwrap(), Tensor::new(&[4f64, -0.5, 0.0], &CPU).unwrap());
+        (Var::new(&[1f64, 2.0, 3.0], device()).unwrap(), Tensor::new(&[4f64, -0.5, 0.0], device()).unwrap());
     let (m, v) = (zeros(&theta), zeros(&theta));
     adam_step(&theta, &grad, &m, &v, &AdamStep { lr: 0.1, eps: 0.5, ..AdamStep::default() }).unwrap();
     let expected = [1.0 - 0.1 * 4.0 / 4.5, 2.0 + 0.1 * 0.5 / 1.0, 3.0];
-    close(&theta, &Tensor::new(&expected, &CPU).unwrap(), ROUNDING);
-    close(&m, &Tensor::new(&[0.4f64, -0.05, 0.0], &CPU).unwrap(), ROUNDING);
-    close(&v, &Tensor::new(&[0.016, 0.00025, 0.0], &CPU).unwrap(), ROUNDING);
+    close(&theta, &Tensor::new(&expected, device()).unwrap(), ROUNDING);
+    close(&m, &Tensor::new(&[0.4f64, -0.05, 0.0], device()).unwrap(), ROUNDING);
+    close(&v, &Tensor::new(&[0.016, 0.00025, 0.0], device()).unwrap(), ROUNDING);
 
     // AdamW shrinks the parameter first: 1 − 0.1 · 0.5 = 0.95.
-    let theta = Var::new(&[1f64, 2.0, 3.0], &CPU).unwrap();
+    let theta = Var::new(&[1f64, 2.0, 3.0], device()).unwrap();
     let with = AdamStep { lr: 0.1, eps: 0.5, weight_decay: 0.5, decoupled: true, ..AdamStep::default() };
     adam_step(&theta, &grad, &zeros(&theta), &zeros(&theta), &with).unwrap();
     let expected = [0.95 - 0.1 * 4.0 / 4.5, 1.9 + 0.1 * 0.5 / 1.0, 2.85];
-    close(&theta, &Tensor::new(&expected, &CPU).unwrap(), ROUNDING);
+    close(&theta, &Tensor::new(&expected, device()).unwrap(), ROUNDING);
 
     // Adam adds 0.5 θ to the gradient: 4.5, 0.5 and 1.5.
-    let theta = Var::new(&[1f64, 2.0, 3.0], &CPU).unwrap();
+    let theta = Var::new(&[1f64, 2.0, 3.0], device()).unwrap();
     adam_step(&theta, &grad, &zeros(&theta), &zeros(&theta), &AdamStep { decoupled: false, ..with }).unwrap();
     let expected = [1.0 - 0.1 * 4.5 / 5.0, 2.0 - 0.1 * 0.5 / 1.0, 3.0 - 0.1 * 1.5 / 2.0];
-    close(&theta, &Tensor::new(&expected, &CPU).unwrap(), ROUNDING);
+    close(&theta, &Tensor::new(&expected, device()).unwrap(), ROUNDING);
 }
 
 #[test]
@@ -65,31 +66,35 @@ fn adam_is_its_formula_over_five_steps() {
                 let v_hat = ev[i] / (1.0 - with.beta2.powi(step as i32));
                 expected[i] -= with.lr * m_hat / (v_hat.sqrt() + with.eps);
             }
-            close(&theta, &Tensor::new(&expected[..], &CPU).unwrap(), ROUNDING);
+            close(&theta, &Tensor::new(&expected[..], device()).unwrap(), ROUNDING);
         }
     }
 }
 
 #[test]
 fn sgd_first_steps_by_hand() {
-    let grad = Tensor::new(&[2f64], &CPU).unwrap();
+    let grad = Tensor::new(&[2f64], device()).unwrap();
     let run = |with: SgdStep| {
-        let theta = Var::new(&[1f64], &CPU).unwrap();
+        let theta = Var::new(&[1f64], device()).unwrap();
         let velocity = zeros(&theta);
         let mut seen = Vec::new();
         for _ in 0..2 {
             sgd_step(&theta, &grad, &velocity, &with).unwrap();
             seen.extend(numbers(&theta));
         }
-        Tensor::new(&seen[..], &CPU).unwrap()
+        Tensor::new(&seen[..], device()).unwrap()
     };
     let plain = SgdStep { lr: 0.1, ..SgdStep::default() };
-    close(&run(plain), &Tensor::new(&[0.8f64, 0.6], &CPU).unwrap(), ROUNDING);
+    close(&run(plain), &Tensor::new(&[0.8f64, 0.6], device()).unwrap(), ROUNDING);
     // Velocities 2 and 3.
     let heavy = SgdStep { momentum: 0.5, ..plain };
-    close(&run(heavy), &Tensor::new(&[0.8f64, 0.5], &CPU).unwrap(), ROUNDING);
+    close(&run(heavy), &Tensor::new(&[0.8f64, 0.5], device()).unwrap(), ROUNDING);
     // Steps g + 0.5 u: 3 and 3.5.
-    close(&run(SgdStep { nesterov: true, ..heavy }), &Tensor::new(&[0.7f64, 0.35], &CPU).unwrap(), ROUNDING);
+    close(
+        &run(SgdStep { nesterov: true, ..heavy }),
+        &Tensor::new(&[0.7f64, 0.35], device()).unwrap(),
+        ROUNDING,
+    );
 }
 
 #[test]
@@ -107,7 +112,7 @@ fn sgd_is_its_formula_over_five_steps() {
                 u[i] = with.momentum * u[i] + g;
                 expected[i] -= with.lr * if with.nesterov { g + with.momentum * u[i] } else { u[i] };
             }
-            close(&theta, &Tensor::new(&expected[..], &CPU).unwrap(), ROUNDING);
+            close(&theta, &Tensor::new(&expected[..], device()).unwrap(), ROUNDING);
         }
     }
 }
@@ -165,7 +170,7 @@ fn optimisers_give_the_same_bits_with_any_threads() {
 
 #[test]
 fn optimisers_pass_nan_on() {
-    let grad = Tensor::new(&[f64::NAN, 1.0], &CPU).unwrap();
+    let grad = Tensor::new(&[f64::NAN, 1.0], device()).unwrap();
     let theta = var(&[2], 1);
     adam_step(&theta, &grad, &zeros(&theta), &zeros(&theta), &ADAMS[0]).unwrap();
     assert!(numbers(&theta)[0].is_nan() && !numbers(&theta)[1].is_nan());

@@ -1,5 +1,6 @@
 use super::*;
-use lastlayer::ops::{avg_pool2d, avg_pool2d_by_tensors, global_avg_pool, max_pool2d, max_pool2d_by_tensors};
+use lastlayer::ops::composed::{avg_pool2d_by_tensors, max_pool2d_by_tensors};
+use lastlayer::ops::{avg_pool2d, global_avg_pool, max_pool2d};
 
 /// Images, window, stride: with a rest, with overlap, with gaps.
 const CASES: &[([usize; 4], usize, usize)] = &[
@@ -25,7 +26,7 @@ fn naive(x: &Tensor, size: usize, stride: usize, f: impl Fn(&[f64]) -> f64) -> T
             .collect();
         y.push(f(&window));
     }
-    Tensor::from_vec(y, (n, c, oh, ow), &CPU).unwrap()
+    Tensor::from_vec(y, (n, c, oh, ow), device()).unwrap()
 }
 
 type Pool = fn(&Tensor, usize, usize) -> Result<Tensor>;
@@ -57,16 +58,16 @@ fn max_pool_gradient_matches_finite_differences() {
 
 #[test]
 fn max_pool_gradient_goes_to_the_first_of_equals() {
-    let x = Var::new(&[[[[1f64, 5., 5.], [5., 2., 5.], [0., 0., 0.]]]], &CPU).unwrap();
+    let x = Var::new(&[[[[1f64, 5., 5.], [5., 2., 5.], [0., 0., 0.]]]], device()).unwrap();
     for pool in MAX {
         let y = pool(&x, 2, 1).unwrap();
         assert_eq!(numbers(&y), [5.0, 5.0, 5.0, 5.0]);
-        let g = Tensor::new(&[[[[1f64, 10.], [100., 1000.]]]], &CPU).unwrap();
+        let g = Tensor::new(&[[[[1f64, 10.], [100., 1000.]]]], device()).unwrap();
         let grads = (y * g).unwrap().sum_all().unwrap().backward().unwrap();
         // Windows from the left: the first two have their first 5 in place 1, the third in place 3, the fourth in place 5.
         assert_eq!(numbers(grads.get(&x).unwrap()), [0.0, 11.0, 0.0, 100.0, 0.0, 1000.0, 0.0, 0.0, 0.0]);
     }
-    let zeros = Var::zeros((1, 1, 4, 4), DType::F32, &CPU).unwrap();
+    let zeros = Var::zeros((1, 1, 4, 4), DType::F32, device()).unwrap();
     for pool in MAX {
         let grads = pool(&zeros, 2, 2).unwrap().sum_all().unwrap().backward().unwrap();
         let found = numbers(grads.get(&zeros).unwrap());
@@ -77,7 +78,7 @@ fn max_pool_gradient_goes_to_the_first_of_equals() {
 #[test]
 fn max_pool_passes_nan_on_and_infinities_through() {
     let (nan, inf) = (f64::NAN, f64::INFINITY);
-    let x = Var::new(&[[[[1., nan, -inf, -inf], [nan, 2., -inf, -inf]]]], &CPU).unwrap();
+    let x = Var::new(&[[[[1., nan, -inf, -inf], [nan, 2., -inf, -inf]]]], device()).unwrap();
     for pool in MAX {
         let y = pool(&x, 2, 2).unwrap();
         assert!(numbers(&y)[0].is_nan());
@@ -110,7 +111,7 @@ fn avg_pool_gradient_matches_finite_differences() {
 /// Why there is a `max_pool2d` here.
 #[test]
 fn candles_max_pooling_gives_a_lone_winner_a_quarter() {
-    let x = Var::new(&[[[[1f64, 2.], [3., 4.]]]], &CPU).unwrap();
+    let x = Var::new(&[[[[1f64, 2.], [3., 4.]]]], device()).unwrap();
     let theirs = x.max_pool2d(2).unwrap().sum_all().unwrap().backward().unwrap();
     assert_eq!(numbers(theirs.get(&x).unwrap()), [0.0, 0.0, 0.0, 0.25]);
     let mine = max_pool2d(&x, 2, 2).unwrap().sum_all().unwrap().backward().unwrap();
@@ -120,7 +121,7 @@ fn candles_max_pooling_gives_a_lone_winner_a_quarter() {
 /// Why there is an `avg_pool2d` here: 5 pixels in windows of 2 leave one out, which candle's gradient does not.
 #[test]
 fn candles_average_pooling_has_a_gradient_where_it_has_no_influence() {
-    let x = Var::ones((1, 1, 5, 5), DType::F64, &CPU).unwrap();
+    let x = Var::ones((1, 1, 5, 5), DType::F64, device()).unwrap();
     let theirs = x.avg_pool2d(2).unwrap().sum_all().unwrap().backward().unwrap();
     let mine = avg_pool2d(&x, 2, 2).unwrap().sum_all().unwrap().backward().unwrap();
     assert_ne!(numbers(theirs.get(&x).unwrap())[24], 0.0);
@@ -145,7 +146,7 @@ fn pooling_by_tensors_agrees_with_the_kernels() {
 fn global_avg_pool_is_the_mean_of_each_plane() {
     let x = var(&[2, 3, 4, 5], 1);
     let expected: Vec<f64> = numbers(&x).chunks(20).map(|p| p.iter().sum::<f64>() / 20.0).collect();
-    close(&global_avg_pool(&x).unwrap(), &Tensor::from_vec(expected, (2, 3), &CPU).unwrap(), ROUNDING);
+    close(&global_avg_pool(&x).unwrap(), &Tensor::from_vec(expected, (2, 3), device()).unwrap(), ROUNDING);
     check_gradients(&[x], &|t| global_avg_pool(&t[0]).unwrap());
 }
 

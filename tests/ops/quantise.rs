@@ -21,7 +21,7 @@ fn full(bits: u32, range: Range) -> Quantiser {
 
 /// One row.
 fn row(x: &[f64]) -> Tensor {
-    Tensor::from_slice(x, (1, x.len()), &CPU).unwrap()
+    Tensor::from_slice(x, (1, x.len()), device()).unwrap()
 }
 
 /// Codes of one row by itself.
@@ -58,7 +58,7 @@ fn ends(range: Range, x: &[f64]) -> [f64; 2] {
 
 /// The grid that a range of the batch has.
 fn grid(range: Range, x: &[f64], bits: u32) -> Grid {
-    let [low, high] = ends(range, x).map(|end| Tensor::new(&[[end]], &CPU).unwrap());
+    let [low, high] = ends(range, x).map(|end| Tensor::new(&[[end]], device()).unwrap());
     Grid::new(&low, &high, bits).unwrap()
 }
 
@@ -232,7 +232,8 @@ fn codes_follow_a_permutation_of_the_numbers() {
     let x = draw(&[12, 5], 9);
     let rows: Vec<u32> = Seed::new(1).permutation(12).into_iter().map(|i| i as u32).collect();
     let columns: Vec<u32> = Seed::new(2).permutation(5).into_iter().map(|i| i as u32).collect();
-    let (rows, columns) = (Tensor::new(&rows[..], &CPU).unwrap(), Tensor::new(&columns[..], &CPU).unwrap());
+    let (rows, columns) =
+        (Tensor::new(&rows[..], device()).unwrap(), Tensor::new(&columns[..], device()).unwrap());
     let permuted = |x: &Tensor| x.index_select(&rows, 0).unwrap().index_select(&columns, 1).unwrap();
     for range in RANGES {
         let q = detached(4, range);
@@ -254,7 +255,7 @@ fn equal_numbers_have_equal_codes() {
             // A step is never below 1e-6, so 1e-9 is the same as zero.
             for (c, code) in [(-3.0, 0.0), (0.0, 0.0), (1e-9, 0.0), (3.0, top), (1e9, top)] {
                 for dtype in [DType::F64, DType::F32] {
-                    let x = Tensor::full(c, (4, 3), &CPU).unwrap().to_dtype(dtype).unwrap();
+                    let x = Tensor::full(c, (4, 3), device()).unwrap().to_dtype(dtype).unwrap();
                     let v = numbers(&detached(bits, range).forward(&x, None, true).unwrap());
                     assert_eq!(v, [code; 12], "{bits} bits, {range:?}, {c}");
                 }
@@ -277,7 +278,7 @@ fn numbers_far_from_zero_share_one_code_unless_the_range_has_zero() {
         }
         // Batch and Running use the last eleventh of the range: 2 of 16 codes, and 24 of 256.
         for range in [Range::Batch, Range::Running, Range::RunningEach] {
-            let x = Tensor::from_slice(&x, (1000, 1), &CPU).unwrap();
+            let x = Tensor::from_slice(&x, (1000, 1), device()).unwrap();
             let used = |bits| {
                 let v = detached(bits, range).forward(&x, None, true).unwrap();
                 let mut v: Vec<u64> = numbers(&v).into_iter().map(|v| v as u64).collect();
@@ -331,7 +332,7 @@ fn a_straight_through_value_is_exactly_the_code() {
             for x in [draw(&[40, 6], 10), f32s(&draw(&[40, 6], 10)), (draw(&[9, 2], 1) * 1e6).unwrap()] {
                 let flat = numbers(&x);
                 let [low, high] = ends(range, &flat)
-                    .map(|e| Tensor::new(&[[e]], &CPU).unwrap().to_dtype(x.dtype()).unwrap());
+                    .map(|e| Tensor::new(&[[e]], device()).unwrap().to_dtype(x.dtype()).unwrap());
                 let v = super::bits(&Grid::new(&low, &high, bits).unwrap().codes(&x).unwrap());
                 for gradient in [RangeGradient::Detached, RangeGradient::Full] {
                     let x = Var::from_tensor(&x).unwrap();
@@ -350,7 +351,7 @@ fn a_detached_gradient_is_one_over_the_step_strictly_inside_and_zero_at_the_ends
     for range in RANGES {
         // Range −4 to 11, so the step is 1 and positions are whole at the ends.
         let x = [-4.0, -3.75, 0.0, 6.3, 10.999, 11.0];
-        let at = Var::from_tensor(&Tensor::from_slice(&x, (6, 1), &CPU).unwrap()).unwrap();
+        let at = Var::from_tensor(&Tensor::from_slice(&x, (6, 1), device()).unwrap()).unwrap();
         let v = detached(4, range).forward(&at, None, true).unwrap();
         let grads = v.sum_all().unwrap().backward().unwrap();
         assert_eq!(numbers(grads.get(&at).unwrap()), [0.0, 1.0, 1.0, 1.0, 1.0, 0.0], "{range:?}");
@@ -371,8 +372,8 @@ fn a_detached_gradient_is_one_over_the_step_strictly_inside_and_zero_at_the_ends
 
 #[test]
 fn numbers_beyond_a_kept_range_take_no_gradient() {
-    let kept = [[-1.0], [2.0]].map(|end| Var::new(&end, &CPU).unwrap());
-    let x = Var::new(&[[-5.0, -1.0, 0.3, 2.0, 7.0]], &CPU).unwrap();
+    let kept = [[-1.0], [2.0]].map(|end| Var::new(&end, device()).unwrap());
+    let x = Var::new(&[[-5.0, -1.0, 0.3, 2.0, 7.0]], device()).unwrap();
     let v = detached(4, Range::Running).forward(&x, Some([&kept[0], &kept[1]]), false).unwrap();
     assert_eq!(numbers(&v), [0.0, 0.0, 7.0, 15.0, 15.0]);
     let grads = v.sum_all().unwrap().backward().unwrap();
@@ -537,13 +538,13 @@ fn of_several_smallest_or_largest_numbers_one_is_the_end() {
 // Running ranges
 
 fn kept(n: usize) -> [Var; 2] {
-    [(); 2].map(|_| Var::zeros(n, DType::F64, &CPU).unwrap())
+    [(); 2].map(|_| Var::zeros(n, DType::F64, device()).unwrap())
 }
 
 #[track_caller]
 fn kept_is(kept: &[Var; 2], low: &[f64], high: &[f64]) {
-    close(&kept[0], &Tensor::new(low, &CPU).unwrap(), ROUNDING);
-    close(&kept[1], &Tensor::new(high, &CPU).unwrap(), ROUNDING);
+    close(&kept[0], &Tensor::new(low, device()).unwrap(), ROUNDING);
+    close(&kept[1], &Tensor::new(high, device()).unwrap(), ROUNDING);
 }
 
 #[test]
@@ -599,7 +600,7 @@ fn a_batch_of_zeros_is_no_first_batch() {
 #[test]
 fn every_feature_can_have_a_running_range_of_its_own() {
     let (q, ends) = (detached(4, Range::RunningEach), kept(3));
-    let batch = |x: &[[f64; 3]]| Tensor::from_slice(&x.concat(), (x.len(), 3), &CPU).unwrap();
+    let batch = |x: &[[f64; 3]]| Tensor::from_slice(&x.concat(), (x.len(), 3), device()).unwrap();
     let run = |x: &[[f64; 3]], train| q.forward(&batch(x), Some([&ends[0], &ends[1]]), train).unwrap();
     let v = run(&[[-4.0, 0.0, 0.0], [11.0, 150.0, 0.0]], true);
     assert_eq!(numbers(&v), [0.0, 0.0, 0.0, 15.0, 15.0, 0.0]);
@@ -611,7 +612,7 @@ fn every_feature_can_have_a_running_range_of_its_own() {
     let x = draw(&[20, 3], 17);
     let v = q.forward(&x, Some([&ends[0], &ends[1]]), false).unwrap();
     for j in 0..3 {
-        let own = [0, 1].map(|end| Var::new(&numbers(&ends[end])[j..=j], &CPU).unwrap());
+        let own = [0, 1].map(|end| Var::new(&numbers(&ends[end])[j..=j], device()).unwrap());
         let column = x.narrow(1, j, 1).unwrap();
         let alone = detached(4, Range::Running).forward(&column, Some([&own[0], &own[1]]), false).unwrap();
         assert_eq!(numbers(&v.narrow(1, j, 1).unwrap()), numbers(&alone));
@@ -650,7 +651,7 @@ fn a_quantising_layer_has_no_parameters_and_names_its_statistics() {
     {
         let q = detached(4, range);
         let layers = [("codes", Layer::Quantise(q)), ("scale", Layer::Scale { by: 0.5 })];
-        let net = Net::new(plan(&[3], &layers), Seed::new(1), DType::F64, &CPU).unwrap();
+        let net = Net::new(plan(&[3], &layers), Seed::new(1), DType::F64, device()).unwrap();
         assert_eq!((net.size(), net.parameters().len(), net.output()), (0, 0, &[3][..]));
         let found: Vec<(&str, &[usize])> =
             net.statistics().iter().map(|(name, var)| (name.as_str(), var.dims())).collect();
@@ -679,7 +680,7 @@ fn gradients_pass_through_a_quantising_layer_to_the_weights_below() {
         ("codes", Layer::Quantise(Quantiser::default())),
         ("scale", Layer::Scale { by: 1.0 / 15.0 }),
     ];
-    let net = Net::new(plan(&[3], &layers), Seed::new(1), DType::F64, &CPU).unwrap();
+    let net = Net::new(plan(&[3], &layers), Seed::new(1), DType::F64, device()).unwrap();
     let v = net.forward(&draw(&[9, 3], 19), Pass::Train(Seed::new(2))).unwrap();
     let grads = v.sum_all().unwrap().backward().unwrap();
     for (name, var) in net.parameters() {
@@ -700,12 +701,12 @@ fn a_saved_network_keeps_its_running_ranges() {
         let head =
             [("scale", Layer::Scale { by: 1.0 / 3.0 }), ("scores", Layer::Linear { width: 2, bias: true })];
         let head = plan(&[], &head).layers;
-        let net = SplitNet::with_head(plan(&[3], &phi), head, Seed::new(1), DType::F64, &CPU).unwrap();
+        let net = SplitNet::with_head(plan(&[3], &phi), head, Seed::new(1), DType::F64, device()).unwrap();
         for seed in 0..3 {
             net.forward(&draw(&[9, 3], seed), Pass::Train(Seed::new(seed))).unwrap();
         }
         net.save(&path).unwrap();
-        let back = SplitNet::load(&path, &CPU).unwrap();
+        let back = SplitNet::load(&path, device()).unwrap();
         assert_eq!(back.phi.plan(), net.phi.plan());
         assert_eq!(back.head.plan(), net.head.plan());
         let kept = |net: &SplitNet| -> Vec<(String, Vec<f64>)> {
@@ -746,7 +747,7 @@ fn numbers_that_are_not_finite_are_refused() {
 
 #[test]
 fn a_range_too_wide_for_its_type_gives_no_nan() {
-    let x = Tensor::new(&[[-3e38f32, 0.0, 3e38]], &CPU).unwrap();
+    let x = Tensor::new(&[[-3e38f32, 0.0, 3e38]], device()).unwrap();
     for range in RANGES {
         let v = numbers(&detached(4, range).forward(&x, None, true).unwrap());
         assert!(v.iter().all(|v| (0.0..=15.0).contains(v)), "{range:?}: {v:?}");
@@ -762,7 +763,7 @@ fn a_quantiser_refuses_what_it_cannot_do() {
     refused_shape(q.forward(&empty(&[0, 3]), None, true), "[0, 3]");
     refused_shape(q.forward(&empty(&[3, 0]), None, true), "[3, 0]");
     refused_setting(q.forward(&half(&[2, 2]), None, true), "type");
-    refused_setting(q.forward(&Tensor::new(&[[1u32]], &CPU).unwrap(), None, true), "type");
+    refused_setting(q.forward(&Tensor::new(&[[1u32]], device()).unwrap(), None, true), "type");
     for bits in [0, 9, 32, 64, u32::MAX] {
         let q = Quantiser { bits, ..q };
         refused_setting(q.check(), "bits");
@@ -782,7 +783,7 @@ fn a_quantiser_refuses_what_it_cannot_do() {
 #[test]
 fn a_network_refuses_a_quantiser_that_cannot_be() {
     let net = |input: &[usize], layer: Layer| {
-        Net::new(plan(input, &[("codes", layer)]), Seed::new(1), DType::F64, &CPU)
+        Net::new(plan(input, &[("codes", layer)]), Seed::new(1), DType::F64, device())
     };
     let q = Quantiser::default();
     refused_shape(net(&[2, 4, 4], Layer::Quantise(q)), "[2, 4, 4]");
@@ -805,7 +806,7 @@ fn the_largest_number_of_a_batch_is_at_the_end_whatever_rounding_says() {
     for i in 0..500 {
         // The position of the largest number is a quotient that is often just below 15 in single precision.
         let top = 1.0 + 9.0 * Seed::new(3).uniform(i) as f32;
-        let x = Var::new(&[[0.0, 0.5 * top, top]], &CPU).unwrap();
+        let x = Var::new(&[[0.0, 0.5 * top, top]], device()).unwrap();
         let codes = detached(4, Range::Batch).forward(&x, None, true).unwrap();
         let slope = numbers(codes.sum_all().unwrap().backward().unwrap().get(&x).unwrap());
         assert_eq!((slope[0], slope[2]), (0.0, 0.0), "{top}");
@@ -819,7 +820,7 @@ fn grids_and_ranges_that_cannot_be_are_told() {
     for bits in [0, 9, 40] {
         assert!(Grid::new(&low, &high, bits).unwrap_err().to_string().contains("1 to 8"));
     }
-    let far = Tensor::new(&[[-3e38f32, 0.0, 3e38]], &CPU).unwrap();
+    let far = Tensor::new(&[[-3e38f32, 0.0, 3e38]], device()).unwrap();
     let error = full(4, Range::Batch).forward(&far, None, true).unwrap_err().to_string();
     assert!(error.contains("scale them down"), "{error}");
 }

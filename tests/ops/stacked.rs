@@ -1,13 +1,14 @@
 //! Many linear layers at once: against one layer at a time, and every gradient against finite differences.
 
+use crate::device::device;
 use lastlayer::ops::{TwoLayer, stacked_linear};
-use lastlayer::prelude::{DType, Device, Tensor, Var};
+use lastlayer::prelude::{DType, Tensor, Var};
 use lastlayer::seed::Seed;
 
 const SEED: Seed = Seed::new(5);
 
 fn normal(name: &str, shape: &[usize], dtype: DType) -> Tensor {
-    SEED.named(name).normal_tensor(shape, (0.0, 1.0), dtype, &Device::Cpu).unwrap()
+    SEED.named(name).normal_tensor(shape, (0.0, 1.0), dtype, device()).unwrap()
 }
 
 fn flat(t: &Tensor) -> Vec<f64> {
@@ -63,7 +64,7 @@ fn stacked_gradients_match_finite_differences() {
                     let mut numbers = numbers.clone();
                     numbers[i] += by;
                     let mut parts = parts.clone();
-                    parts[which] = Tensor::from_vec(numbers, parts[which].shape(), &Device::Cpu).unwrap();
+                    parts[which] = Tensor::from_vec(numbers, parts[which].shape(), device()).unwrap();
                     value(&parts)
                 };
                 let expected = (moved(STEP) - moved(-STEP)) / (2.0 * STEP);
@@ -98,7 +99,7 @@ const WEIGHTS: [f64; 6] = [1.0, 0.0, 1.0, 1.0, 0.5, 2.0];
 fn composed(theta: &Tensor, x: &Tensor, y: &Tensor) -> Tensor {
     let y = y.reshape((7, 3, 2)).unwrap().transpose(0, 1).unwrap().contiguous().unwrap();
     let each = lastlayer::loss::bce_logits_each(&SIZES.scores(theta, x).unwrap(), &y).unwrap();
-    let weights = Tensor::new(&WEIGHTS, &Device::Cpu).unwrap().reshape((3, 1, 2)).unwrap();
+    let weights = Tensor::new(&WEIGHTS, device()).unwrap().reshape((3, 1, 2)).unwrap();
     (each.broadcast_mul(&weights).unwrap().sum((1, 2)).unwrap() / 7.0).unwrap()
 }
 
@@ -110,7 +111,7 @@ fn the_loss_of_many_networks_is_that_of_each() {
     let expected = composed(&plain, &x, &y);
     close(&loss, &expected, 1e-12);
     // Weights of their own for the three losses, so that the gradient of each is seen.
-    let shares = Tensor::new(&[1.0, -0.5, 2.0], &Device::Cpu).unwrap();
+    let shares = Tensor::new(&[1.0, -0.5, 2.0], device()).unwrap();
     for shares in [shares.ones_like().unwrap(), shares] {
         let of = |loss: &Tensor, var: &Var| {
             let store = (loss * &shares).unwrap().sum_all().unwrap().backward().unwrap();
@@ -132,7 +133,7 @@ fn the_gradient_of_many_networks_matches_finite_differences() {
         let value = |by: f64| {
             let mut numbers = numbers.clone();
             numbers[i] += by;
-            let theta = Tensor::from_vec(numbers, theta.shape(), &Device::Cpu).unwrap();
+            let theta = Tensor::from_vec(numbers, theta.shape(), device()).unwrap();
             flat(&SIZES.logistic_loss(&theta, &x, &y, &WEIGHTS).unwrap()).iter().sum::<f64>()
         };
         let expected = (value(STEP) - value(-STEP)) / (2.0 * STEP);
@@ -146,7 +147,7 @@ fn inputs_of_many_networks_get_their_gradient() {
     let [theta, x, y] = networks();
     let var = Var::from_tensor(&x).unwrap();
     // Losses that count differently, and inputs that are the result of an operation.
-    let shares = Tensor::new(&[1.0, -0.5, 2.0], &Device::Cpu).unwrap();
+    let shares = Tensor::new(&[1.0, -0.5, 2.0], device()).unwrap();
     let value = |x: &Tensor| {
         let loss = SIZES.logistic_loss(&theta, &(x * 2.0).unwrap(), &y, &WEIGHTS).unwrap();
         (loss * &shares).unwrap().sum_all().unwrap()
@@ -157,7 +158,7 @@ fn inputs_of_many_networks_get_their_gradient() {
         let moved = |by: f64| {
             let mut numbers = numbers.clone();
             numbers[i] += by;
-            let x = Tensor::from_vec(numbers, x.shape(), &Device::Cpu).unwrap();
+            let x = Tensor::from_vec(numbers, x.shape(), device()).unwrap();
             value(&x).to_scalar::<f64>().unwrap()
         };
         let expected = (moved(STEP) - moved(-STEP)) / (2.0 * STEP);
@@ -198,13 +199,16 @@ fn networks_that_do_not_fit_are_named() {
 #[test]
 fn the_number_of_threads_changes_no_bit() {
     let [theta, x, y] = networks().map(|t| t.to_dtype(DType::F32).unwrap());
+    super::settle();
     let with = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
             let var = Var::from_tensor(&theta).unwrap();
             let loss = SIZES.logistic_loss(&var, &x, &y, &WEIGHTS).unwrap();
             let store = loss.sum_all().unwrap().backward().unwrap();
-            [flat(&loss), flat(store.get(&var).unwrap())]
+            let both = [flat(&loss), flat(store.get(&var).unwrap())];
+            super::settle();
+            both
         })
     };
     assert_eq!(with(1), with(2));

@@ -1,9 +1,12 @@
 //! Decoupled training: two cotangents and their game, how heavy a penalty must be, and the paper's table.
 
+use crate::device::device;
 use std::cmp::Ordering;
 
 use lastlayer::distribution::{normal_cdf, normal_quantile};
-use lastlayer::rate::{Adjoint, CeLogit, RateSum, Reading, Slopes};
+use lastlayer::rate::{Adjoint, RateSum, Slopes};
+
+use crate::watched;
 
 use super::{SEED, assert_close, differences, random, simpson};
 use lastlayer::prelude::*;
@@ -82,7 +85,7 @@ fn head() -> Vec<(String, Layer)> {
 
 fn net(input: usize, layers: Vec<(String, Layer)>) -> SplitNet {
     let phi = Plan { input: vec![input], layers, init: Default::default() };
-    SplitNet::with_head(phi, head(), SEED, DType::F64, &Device::Cpu).unwrap()
+    SplitNet::with_head(phi, head(), SEED, DType::F64, device()).unwrap()
 }
 
 /// Six inputs, four curved features.
@@ -95,45 +98,50 @@ fn curved_net() -> SplitNet {
 fn product_net(bottom: &[f64], last: f64) -> SplitNet {
     let net = net(bottom.len(), head());
     let set = |var: &Var, values: &[f64]| {
-        var.set(&Tensor::from_slice(values, var.shape(), &Device::Cpu).unwrap()).unwrap();
+        var.set(&Tensor::from_slice(values, var.shape(), device()).unwrap()).unwrap();
     };
-    set(&net.bottom()[0], bottom);
-    set(&net.last()[0], &[last]);
+    set(&net.bottom()[0].1, bottom);
+    set(&net.last()[0].1, &[last]);
     net
 }
 
-fn parameters(net: &SplitNet) -> Vec<f64> {
-    net.bottom().into_iter().chain(net.last()).flat_map(|var| list(&var)).collect()
+fn parameters(net: &dyn Split) -> Vec<f64> {
+    net.bottom().into_iter().chain(net.last()).flat_map(|(_, var)| list(&var)).collect()
 }
 
 fn labelled(x: Tensor, y: &[u8]) -> Dataset {
     let y: Vec<u32> = y.iter().map(|y| u32::from(*y)).collect();
-    Dataset::new("scores", x, Tensor::new(y, &Device::Cpu).unwrap(), ["no", "yes"]).unwrap()
+    Dataset::new("scores", x, Tensor::new(y, device()).unwrap(), ["no", "yes"]).unwrap()
 }
 
 /// The rows of the unit matrix: a product net then has a weight for every sample, and with the head 1 the
 /// gradient of that weight is the sample's cotangent.
 fn units(y: &[u8]) -> Dataset {
-    labelled(Tensor::eye(y.len(), DType::F64, &Device::Cpu).unwrap(), y)
+    labelled(Tensor::eye(y.len(), DType::F64, device()).unwrap(), y)
 }
 
 fn gaussians(n: usize) -> Dataset {
-    let data = Gaussians::a().sample(n, SEED, &Device::Cpu).unwrap();
+    let data = Gaussians::a().sample(n, SEED, device()).unwrap();
     Dataset { x: data.x.to_dtype(DType::F64).unwrap(), ..data }
 }
 
 /// Steps of length one along the gradient of all samples.
-fn descend(training: &RateTraining, data: &Dataset, steps: usize) {
-    let trainer = Trainer::sgd(1.0, 0.0).batch(data.n()).epochs(steps).silent();
-    trainer.fit(training, data, |b| training.step(b)).unwrap();
+fn descend(method: &mut impl Method, data: &Dataset, steps: usize) {
+    Trainer::sgd(1.0, 0.0).batch(data.n()).epochs(steps).silent().fit(method, data).unwrap();
 }
 
+/// What bottom and last layer follow.
+type Rules = (Rule, Rule);
+
+const ICO: Rules = (Rule::Implicit, Rule::Implicit);
+const METHOD_2: Rules = (Rule::Penalty(Penalty::Absolute(20.0)), Rule::Implicit);
+
 /// What the layers below the line receive for each score, from the threshold solved on these scores.
-pub(super) fn cotangent(problem: &RateProblem, method: Method, s: &[f64], y: &[u8]) -> Vec<f64> {
-    let training = RateTraining::new(&product_net(s, 1.0), problem, method).unwrap();
-    let training = training.policy(ThresholdPolicy::SolveEachStep).unwrap();
-    descend(&training, &units(y), 1);
-    s.iter().zip(list(&training.net().bottom()[0])).map(|(before, after)| before - after).collect()
+pub(super) fn cotangent(problem: &RateProblem, rules: Rules, s: &[f64], y: &[u8]) -> Vec<f64> {
+    let training = RateTraining::new(&product_net(s, 1.0), problem, rules.0, rules.1).unwrap();
+    let mut training = training.policy(ThresholdPolicy::SolveEachStep).unwrap();
+    descend(&mut training, &units(y), 1);
+    s.iter().zip(list(&training.net().bottom()[0].1)).map(|(before, after)| before - after).collect()
 }
 
 /// Two normal classes of variance 1.
@@ -170,18 +178,19 @@ fn mish(a: f64) -> (f64, f64) {
 fn two_views_give_each_part_its_own_cotangent() {
     let (n, net) = (30, curved_net());
     let (phi, last) = (net.phi.parameters(), net.last());
-    let vars = [&phi["a.weight"], &phi["a.bias"], &last[0]];
-    let x = SEED.normal_tensor((n, 6), (0.0, 1.0), DType::F64, &Device::Cpu).unwrap();
+    let vars = [&phi["a.weight"], &phi["a.bias"], &last[0].1];
+    let x = SEED.normal_tensor((n, 6), (0.0, 1.0), DType::F64, device()).unwrap();
     let [bottom, last] = ["bottom", "last"].map(|side| normals(n, SEED.named(side)));
     let gradients = |bottom: &[f64], last: &[f64]| {
         let z = net.features(&x, Pass::Eval).unwrap();
-        let views = [net.scores_for_bottom(&z, Pass::Eval), net.scores_for_last(&z, Pass::Eval)];
+        let views = [net.scores(&z, Pass::Eval), net.scores(&z.detach(), Pass::Eval)];
         let [below, above] = views.map(|view| view.unwrap());
-        let form = |view: &Tensor, c: &[f64]| {
-            (view * Tensor::new(c, &Device::Cpu).unwrap()).unwrap().sum_all().unwrap()
-        };
-        let store = (form(&below, bottom) + form(&above, last)).unwrap().backward().unwrap();
-        vars.map(|var| list(store.get(var).unwrap()))
+        let form =
+            |view: &Tensor, c: &[f64]| (view * Tensor::new(c, device()).unwrap()).unwrap().sum_all().unwrap();
+        // A loss for either side: the head's own is not asked what the other says of the head.
+        let stores = [form(&below, bottom), form(&above, last)].map(|loss| loss.backward().unwrap());
+        assert!(vars[..2].iter().all(|var| stores[1].get(var).is_none()));
+        [(0, vars[0]), (0, vars[1]), (1, vars[2])].map(|(side, var)| list(stores[side].get(var).unwrap()))
     };
     let [weight, bias, theta] = vars.map(|var| list(var));
     let rows = list(&x);
@@ -226,24 +235,24 @@ fn the_four_scores_of_the_chapter_have_these_cotangents() {
 }
 
 /// What a method moves the two weights of s = a b x against, with the four scores for x.
-fn field(method: Method, [a, b]: [f64; 2]) -> [f64; 2] {
+fn field(rules: Rules, [a, b]: [f64; 2]) -> [f64; 2] {
     let case = Case::four();
-    let training = RateTraining::new(&product_net(&[a], b), &case.problem, method).unwrap();
-    let x = Tensor::from_slice(&case.s, (4, 1), &Device::Cpu).unwrap();
-    descend(&training, &labelled(x, &case.y), 1);
+    let mut training = RateTraining::new(&product_net(&[a], b), &case.problem, rules.0, rules.1).unwrap();
+    let x = Tensor::from_slice(&case.s, (4, 1), device()).unwrap();
+    descend(&mut training, &labelled(x, &case.y), 1);
     let after = parameters(training.net());
     [a - after[0], b - after[1]]
 }
 
 /// Rows: a component of the field; columns: its derivatives in a and in b.
-fn jacobian(method: Method, at: [f64; 2]) -> [Vec<f64>; 2] {
-    [0, 1].map(|i| differences(&at, 1e-5, |w| field(method, [w[0], w[1]])[i]))
+fn jacobian(rules: Rules, at: [f64; 2]) -> [Vec<f64>; 2] {
+    [0, 1].map(|i| differences(&at, 1e-5, |w| field(rules, [w[0], w[1]])[i]))
 }
 
 #[test]
 fn the_jacobian_of_method_1_is_not_symmetric() {
     // The bias of cross-entropy is zero before the first step, so one step goes without it.
-    let first = Method::Method1 { logit: CeLogit::Raw };
+    let first = (Rule::Logistic, Rule::Implicit);
     let sigma = |u: f64| 1.0 / (1.0 + (-u).exp());
     for at in [[1.0, 1.0], [1.0, 0.5], [0.7, -1.3]] {
         let u = at[0] * at[1];
@@ -260,25 +269,25 @@ fn the_jacobian_of_method_1_is_not_symmetric() {
     assert!((found[0][1] / found[1][0] - 4.719).abs() < 5e-4);
     let other = jacobian(first, [1.0, 0.5]);
     assert!((other[0][1] / other[1][0] + 0.7926).abs() < 1e-4);
-    let ico = jacobian(Method::Ico, [1.0, 1.0]);
+    let ico = jacobian(ICO, [1.0, 1.0]);
     assert!((ico[0][1] - ico[1][0]).abs() < 1e-8 && (ico[0][1] - 0.0549).abs() < 1e-4, "{ico:?}");
 }
 
 #[test]
 fn with_the_threshold_of_the_same_batch_method_2_only_lifts_positives() {
-    let method = Method::Method2 { penalty: Penalty::Absolute(20.0) };
     for trial in 0..20 {
         let case = Case::random(40, SEED.named("inert").stream(trial));
-        let c = cotangent(&case.problem, method, &case.s, &case.y);
+        let c = cotangent(&case.problem, METHOD_2, &case.s, &case.y);
         for (c, y) in c.iter().zip(&case.y) {
             assert!(if *y == 1 { *c <= 0.0 } else { *c == 0.0 }, "trial {trial}: {c} for {y}");
         }
         let by_threshold = case.slopes(&case.s, case.solved(&case.s))[0].by_threshold[0];
         assert!(by_threshold > 0.0 && (c.iter().sum::<f64>() + by_threshold).abs() < 1e-12);
         // The penalty is there: at a threshold that is one step old, it moves negatives.
-        let training = RateTraining::new(&product_net(&case.s, 1.0), &case.problem, method).unwrap();
-        descend(&training, &units(&case.y), 2);
-        let after = list(&training.net().bottom()[0]);
+        let net = product_net(&case.s, 1.0);
+        let mut training = RateTraining::method2(&net, &case.problem, Penalty::Absolute(20.0)).unwrap();
+        descend(&mut training, &units(&case.y), 2);
+        let after = list(&training.net().bottom()[0].1);
         assert!(case.negatives().into_iter().any(|i| after[i] != case.s[i]), "trial {trial}");
     }
 }
@@ -386,11 +395,11 @@ fn a_light_penalty_settles_where_the_slope_is_its_weight() {
 }
 
 /// All parameters of the curved net after a few steps of a method.
-fn trained(method: Method) -> Vec<f64> {
+fn trained(rules: Rules) -> Vec<f64> {
     let problem = RateProblem::fnr_at_fpr(0.1, Surrogate::sigmoid(SHARPNESS)).unwrap();
-    let training = RateTraining::new(&curved_net(), &problem, method).unwrap();
+    let mut training = RateTraining::new(&curved_net(), &problem, rules.0, rules.1).unwrap();
     let trainer = Trainer::adam(0.01).batch(50).epochs(2).stratified().silent();
-    trainer.fit(&training, &gaussians(200), |b| training.step(b)).unwrap();
+    trainer.fit(&mut training, &gaussians(200)).unwrap();
     parameters(training.net())
 }
 
@@ -417,12 +426,11 @@ fn a_penalty_at_the_solved_threshold_has_no_total_derivative() {
             assert!((known - expected).abs() < 1e-12, "trial {trial}, score {i}: {known} {expected}");
         }
     }
-    let penalty = Penalty::Absolute(20.0);
-    let [implicit, fixed] = [Reading::ImplicitThreshold, Reading::FixedThreshold]
-        .map(|reading| trained(Method::Ablation { penalty, reading }));
-    let second = trained(Method::Method2 { penalty });
-    assert_eq!(implicit, second);
-    assert_ne!(fixed, second);
+    assert_ne!(
+        trained((METHOD_2.0, METHOD_2.0)),
+        trained(METHOD_2),
+        "a threshold that is constant in both parts"
+    );
 }
 
 #[test]
@@ -461,19 +469,23 @@ fn at_rest_method_2_leaves_the_gap_between_two_multipliers() {
 #[test]
 fn the_adaptive_penalty_is_a_multiple_of_the_averaged_multiplier() {
     let case = Case::random(40, SEED.named("adaptive"));
-    let method = Method::Method2 { penalty: Penalty::Adaptive { factor: 2.0 } };
-    let start = || RateTraining::new(&product_net(&case.s, 1.0), &case.problem, method).unwrap();
-    let training = start();
+    let penalty = Penalty::Adaptive { factor: 2.0 };
+    let start = || RateTraining::method2(&product_net(&case.s, 1.0), &case.problem, penalty).unwrap();
+    let mut training = start();
     // Parameters and stale threshold before each step, the average after it.
     let (mut before, mut averages) = (Vec::new(), Vec::new());
+    let mut stale = Vec::new();
+    let mut start_of_step = parameters(training.net());
     let trainer = Trainer::sgd(0.1, 0.0).batch(40).epochs(8).silent();
     let run = trainer
-        .fit(&training, &units(&case.y), |b| {
-            before.push((parameters(training.net()), training.state()?.0));
-            let step = training.step(b)?;
-            averages.push(training.state()?.1[0]);
-            Ok(step)
-        })
+        .fit(
+            &mut watched::after(&mut training, |training: &RateTraining, _| {
+                before.push((start_of_step.clone(), stale.clone()));
+                averages.push(training.average_multiplier()[0]);
+                (start_of_step, stale) = (parameters(training.net()), training.threshold().to_vec());
+            }),
+            &units(&case.y),
+        )
         .unwrap();
     before.push((parameters(training.net()), Vec::new()));
     let mu = run.history.values("multiplier").unwrap();
@@ -501,11 +513,11 @@ fn the_adaptive_penalty_is_a_multiple_of_the_averaged_multiplier() {
         assert_close(&found, &expected, 1e-9);
     }
     // A net that stands still has one multiplier, and that is its average.
-    let still = start();
+    let mut still = start();
     let trainer = Trainer::sgd(1e-300, 0.0).batch(40).epochs(5).silent();
-    trainer.fit(&still, &units(&case.y), |b| still.step(b)).unwrap();
+    trainer.fit(&mut still, &units(&case.y)).unwrap();
     let constant = case.adjoint(&case.s, case.solved(&case.s)).multiplier[0];
-    assert!((still.state().unwrap().1[0] - constant).abs() < 1e-10 * constant);
+    assert!((still.average_multiplier()[0] - constant).abs() < 1e-10 * constant);
 }
 
 #[test]
@@ -515,13 +527,14 @@ fn the_two_backward_form_is_the_adjoint_form() {
     let one = RateProblem::fnr_at_fpr(0.2, sigmoid).unwrap();
     let three = RateProblem::partial_auc(0.0, 0.6, 3, sigmoid).unwrap();
     for problem in [one, three] {
-        let [adjoint, two] = [Method::Ico, Method::IcoTwoBackward].map(|method| {
-            let training = RateTraining::new(&curved_net(), &problem, method).unwrap();
-            let before = parameters(training.net());
-            descend(&training, &data, 1);
-            let after = parameters(training.net());
-            before.iter().zip(after).map(|(before, after)| before - after).collect::<Vec<f64>>()
-        });
+        let fallen = |net: &SplitNet, method: &mut dyn Method| {
+            let before = parameters(net);
+            Trainer::sgd(1.0, 0.0).batch(data.n()).silent().fit(method, &data).unwrap();
+            before.iter().zip(parameters(net)).map(|(before, after)| before - after).collect::<Vec<f64>>()
+        };
+        let [one, other] = [curved_net(), curved_net()];
+        let adjoint = fallen(&one, &mut RateTraining::ico(&one, &problem).unwrap());
+        let two = fallen(&other, &mut super::training::two_backward(&other, &problem));
         assert_close(&adjoint, &two, 1e-12);
         // And a backward pass for every constraint, as the equation has it.
         let net = curved_net();
@@ -531,7 +544,7 @@ fn the_two_backward_form_is_the_adjoint_form() {
         let gradient = |sum: &RateSum| {
             let store = sum.tensor(&s, &labels, &t, sigmoid).unwrap().backward().unwrap();
             let vars = net.bottom().into_iter().chain(net.last());
-            vars.flat_map(|var| list(store.get(&var).unwrap())).collect::<Vec<f64>>()
+            vars.flat_map(|(_, var)| list(store.get(&var).unwrap())).collect::<Vec<f64>>()
         };
         let mut total = gradient(problem.objective());
         for (g, multiplier) in problem.constraints().iter().zip(&multipliers) {
@@ -544,17 +557,17 @@ fn the_two_backward_form_is_the_adjoint_form() {
 #[test]
 fn without_parameters_below_method_2_is_ico() {
     let problem = RateProblem::fnr_at_fpr(0.1, Surrogate::sigmoid(SHARPNESS)).unwrap();
-    let trained = |method: Method| {
+    let trained = |rules: Rules| {
         let net = net(6, Vec::new());
         let start = parameters(&net);
-        let training = RateTraining::new(&net, &problem, method).unwrap();
-        let training = training.policy(ThresholdPolicy::SolveEachStep).unwrap();
+        let training = RateTraining::new(&net, &problem, rules.0, rules.1).unwrap();
+        let mut training = training.policy(ThresholdPolicy::SolveEachStep).unwrap();
         let trainer = Trainer::adam(0.01).batch(50).epochs(3).stratified().silent();
-        trainer.fit(&training, &gaussians(200), |b| training.step(b)).unwrap();
+        trainer.fit(&mut training, &gaussians(200)).unwrap();
         assert_ne!(parameters(&net), start);
         parameters(&net)
     };
-    assert_eq!(trained(Method::Method2 { penalty: Penalty::Absolute(20.0) }), trained(Method::Ico));
+    assert_eq!(trained(METHOD_2), trained(ICO));
 }
 
 /// Table 1 of the paper as printed: CE, TFCO, ICO, Method 1, Method 2 and the Ablation, at 1, 2, 5 and 10 %

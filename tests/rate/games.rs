@@ -1,5 +1,6 @@
 //! Lagrangian games: hinges and counts, the player of prices, its regrets, and what a mixture is worth.
 
+use crate::device::device;
 use lastlayer::rate::{Game, RateSum, Within};
 
 use super::decoupled::{binormal, cotangent};
@@ -90,7 +91,7 @@ fn a_difference_of_rates_is_relaxed_once_for_each_sample() {
         assert!(found.value >= sum.count(&s[..], &labels, &[0.0]).unwrap() - 1e-12);
         let numeric = differences(&s, 1e-4, |s| hinge(&sum, s, &labels).value);
         assert_close(&found.by_score, &numeric, 1e-8);
-        let tensor = Tensor::new(&s[..], &Device::Cpu).unwrap();
+        let tensor = Tensor::new(&s[..], device()).unwrap();
         let tensor = sum.tensor(&tensor, &labels, &[0.0], Surrogate::Hinge).unwrap();
         assert!((tensor.to_scalar::<f64>().unwrap() - found.value).abs() < 1e-12);
         // Term by term every member of the group costs max(1, |s|)/P more: in all, at least their share.
@@ -139,7 +140,8 @@ fn the_cotangent_of_the_proxy_lagrangian_matches_finite_differences() {
         // A step of training, at the prices of the first round.
         for regret in REGRETS {
             let p = Game::new(regret, 1, 0.5).unwrap().weights();
-            let found = cotangent(&problem, Method::Tfco { regret, dual_rate: 0.5 }, &s, &y);
+            let game = Rule::Game { regret, dual_lr: 0.5 };
+            let found = cotangent(&problem, (game, game), &s, &y);
             assert_close(&found, &formula(&p), 1e-12);
         }
     }

@@ -1,5 +1,6 @@
 //! The equations of the chapter "Implicit thresholds".
 
+use crate::device::device;
 use lastlayer::prelude::*;
 use lastlayer::rate::{Slopes, pair_kernel};
 
@@ -217,7 +218,7 @@ fn softmax_weights_survive_underflow() -> Result<()> {
         let want = [0.0, tau / 8.0, tau / 8.0, 0.0, -tau / 4.0];
         assert_close(&problem.adjoint(s, &labels, &t)?.cotangent, &want, 1e-14);
         // As a loss on scores in single precision.
-        let single = Var::from_tensor(&Tensor::new(&s.map(|s| s as f32), &Device::Cpu)?)?;
+        let single = Var::from_tensor(&Tensor::new(&s.map(|s| s as f32), device())?)?;
         let gradients = problem.loss(&single, &labels, &t)?.backward()?;
         let c = gradients.get(single.as_tensor()).unwrap().to_vec1::<f32>()?;
         assert_close(&c.into_iter().map(f64::from).collect::<Vec<_>>(), &want, 1e-6);
@@ -254,7 +255,7 @@ fn one_backward_pass_equals_forward_sensitivities() -> Result<()> {
         }
         assert_close(&adjoint.cotangent, &forward, 1e-12);
         // One backward pass, as a Lagrangian with constant multipliers and as a linear form.
-        let var = Var::from_tensor(&Tensor::new(&s[..], &Device::Cpu)?)?;
+        let var = Var::from_tensor(&Tensor::new(&s[..], device())?)?;
         let lagrangian = problem.lagrangian(&var, &labels, &t, &adjoint.multiplier)?;
         for loss in [lagrangian, problem.loss(&var, &labels, &t)?] {
             let gradients = loss.backward()?;

@@ -1,7 +1,11 @@
 //! Rate problems: every derivative against finite differences, every threshold against counting or a closed form, every
 //! equation of the chapters on thresholds.
 
+#[path = "../common/mod.rs"]
+mod common;
 mod decoupled;
+#[path = "../device/mod.rs"]
+mod device;
 mod errata;
 mod games;
 mod implicit;
@@ -10,7 +14,10 @@ mod samples;
 mod smooth;
 mod threshold;
 mod training;
+#[path = "../watched/mod.rs"]
+mod watched;
 
+use common::{assert_relative as assert_close, differences};
 use lastlayer::prelude::*;
 
 const SEED: Seed = Seed::new(2021);
@@ -21,26 +28,6 @@ fn random(n: usize, seed: Seed) -> (Vec<f64>, Vec<u8>) {
     let noise = seed.named("scores");
     let s = (0..n).map(|i| noise.normal(i as u64) + f64::from(y[i])).collect();
     (s, y)
-}
-
-/// Central difference of a function of a list in each of its entries.
-fn differences(at: &[f64], step: f64, f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
-    let moved = |i: usize, by: f64| {
-        let mut at = at.to_vec();
-        at[i] += by;
-        f(&at)
-    };
-    (0..at.len()).map(|i| (moved(i, step) - moved(i, -step)) / (2.0 * step)).collect()
-}
-
-/// Fails unless two lists agree entry by entry, relative to the largest of them.
-#[track_caller]
-fn assert_close(a: &[f64], b: &[f64], tolerance: f64) {
-    assert_eq!(a.len(), b.len());
-    let scale = a.iter().chain(b).fold(0.0f64, |most, v| most.max(v.abs())).max(f64::MIN_POSITIVE);
-    for (i, (a, b)) in a.iter().zip(b).enumerate() {
-        assert!((a - b).abs() <= tolerance * scale, "entry {i}: {a} and {b}, scale {scale}");
-    }
 }
 
 /// Integral by Simpson's rule, over an even number of steps.

@@ -1,5 +1,6 @@
 //! Problems: thresholds, multipliers and cotangents of every kind.
 
+use crate::device::device;
 use lastlayer::error::Error;
 use lastlayer::rate::{Adjoint, At, Labels, Rate, RateProblem, RateSum, Surrogate, Within};
 
@@ -88,7 +89,7 @@ fn the_tensor_form_has_the_same_value_and_gradient() {
         y[..4].copy_from_slice(&[1, 0, 1, 0]);
         let labels = labels(&y, SEED);
         let (t, adjoint) = solved(&problem, &s, &labels);
-        let var = Var::new(s.as_slice(), &Device::Cpu).unwrap();
+        let var = Var::new(s.as_slice(), device()).unwrap();
         for loss in [
             problem.lagrangian(&var, &labels, &t, &adjoint.multiplier).unwrap(),
             problem.loss(&var, &labels, &t).unwrap(),

@@ -1,5 +1,6 @@
 //! The equations of the chapter "Smooth rates".
 
+use crate::device::device;
 use std::f64::consts::PI;
 
 use lastlayer::distribution::{normal_cdf, normal_density, normal_quantile};
@@ -155,7 +156,7 @@ fn log_weights_stay_finite_where_weights_underflow() -> Result<()> {
         assert!((sharp - 8f64.ln() - log).abs() <= 1e-13, "{sharp} and {log} at {u}");
     }
     let far = [500f32, -500.0, 1500.0, -1500.0];
-    let u = Tensor::new(&far, &Device::Cpu)?;
+    let u = Tensor::new(&far, device())?;
     let weights = (one.of(&u)? * one.of(&u.neg()?)?)?.to_vec1::<f32>()?;
     assert_eq!(weights, [0f32; 4], "in single precision they do underflow");
     assert_eq!(one.slope(1500.0), 0.0, "in double precision too");
@@ -354,7 +355,7 @@ fn a_blunt_softplus_only_pulls_the_class_means_apart() -> Result<()> {
 fn a_sum_reads_scores_from_anywhere_and_refuses_what_does_not_fit() -> Result<()> {
     let sum = Rate::FalsePositive.minus(0.1);
     let (list, labels) = ([0.5, -1.0, 2.0], Labels::new([0, 1, 0])?);
-    let s = Tensor::new(&list, &Device::Cpu)?;
+    let s = Tensor::new(&list, device())?;
     let smooth = Surrogate::sigmoid(3.0);
     assert_eq!(sum.count(&s, &labels, &[0.0])?, sum.count(list, &labels, &[0.0])?);
     assert_eq!(sum.slopes(&s, &labels, &[0.0], smooth)?, sum.slopes(list, &labels, &[0.0], smooth)?);

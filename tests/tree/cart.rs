@@ -1,8 +1,9 @@
 //! Fits against all splits one by one, and the same bits whatever the order, the threads and the way to the sums.
 
+use crate::device::device;
 use lastlayer::error::Error;
 use lastlayer::ndarray::{Array2, Axis, array, concatenate, s};
-use lastlayer::prelude::{Device, Tensor};
+use lastlayer::prelude::Tensor;
 use lastlayer::seed::Seed;
 use lastlayer::tree::{Cart, Codes, Criterion, Examples, Node, Split, Tree};
 
@@ -457,7 +458,13 @@ fn batches_add_up_to_the_whole_bit_for_bit() {
     assert_eq!((grown.n(), grown.d(), grown.levels(), grown.outputs()), (n, d, 16, k));
     let tree = Cart::default().fit(&codes, &p).unwrap();
     assert_eq!(Cart::default().fit_examples(&grown).unwrap(), tree);
-    grown.clear();
+    let mut first = empty.clone();
+    first.push(&codes, &p).unwrap();
+    first.push_weighted(&codes, &p, &vec![3; n]).unwrap();
+    first.truncate(n + n / 2);
+    first.truncate(n);
+    assert_eq!(first, whole, "the rows that are left, and their weight");
+    grown.truncate(0);
     assert_eq!(grown, empty);
     assert!(matches!(Cart::default().fit_examples(&grown), Err(Error::Data { .. })));
     grown.push(&codes, &p).unwrap();
@@ -604,7 +611,7 @@ fn nodes_that_form_no_tree_are_refused() {
 fn tensors_and_arrays_give_the_same_tree() {
     let codes = noise(100, 4, 16, SEED);
     let p = soft(100, 3, SEED).mapv(|p| p as f32);
-    let tensor = Tensor::from_vec(p.iter().copied().collect::<Vec<f32>>(), (100, 3), &Device::Cpu).unwrap();
+    let tensor = Tensor::from_vec(p.iter().copied().collect::<Vec<f32>>(), (100, 3), device()).unwrap();
     let cart = Cart::default();
     assert_eq!(cart.fit(&codes, &tensor).unwrap(), cart.fit(&codes, &p).unwrap());
 }

@@ -1,8 +1,9 @@
 //! Tables of codes.
 
+use crate::device::device;
 use lastlayer::error::Error;
 use lastlayer::ndarray::{Array2, array};
-use lastlayer::prelude::{Device, Tensor};
+use lastlayer::prelude::Tensor;
 use lastlayer::tree::Codes;
 
 use super::{SEED, message, noise};
@@ -10,7 +11,7 @@ use super::{SEED, message, noise};
 #[test]
 fn codes_are_the_same_from_a_tensor_an_array_and_bytes() {
     let bytes = Codes::from_bytes(vec![0, 3, 1, 2, 2, 0], 3, 4).unwrap();
-    let tensor = Tensor::new(&[[0f32, 3., 1.], [2., 2., 0.]], &Device::Cpu).unwrap();
+    let tensor = Tensor::new(&[[0f32, 3., 1.], [2., 2., 0.]], device()).unwrap();
     assert_eq!(Codes::new(&tensor, 4).unwrap(), bytes);
     assert_eq!(Codes::new(&array![[0u8, 3, 1], [2, 2, 0]], 4).unwrap(), bytes);
     assert_eq!((bytes.n(), bytes.d(), bytes.levels()), (2, 3, 4));

@@ -3,10 +3,15 @@
 
 mod cart;
 mod codes;
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../device/mod.rs"]
+mod device;
 mod draw;
 mod soft;
 mod trees;
 
+use common::{all_near, differences, message, near};
 use lastlayer::ndarray::Array2;
 use lastlayer::seed::Seed;
 use lastlayer::tree::{Codes, Criterion};
@@ -95,36 +100,4 @@ fn gain(p: &Array2<f64>, low: &[usize], high: &[usize], criterion: Criterion) ->
 fn divided(codes: &Codes, rows: &[usize], feature: usize, threshold: u8) -> [Vec<usize>; 2] {
     let (low, high) = rows.iter().partition(|i| codes.row(**i)[feature] <= threshold);
     [low, high]
-}
-
-/// Central differences of a function in each entry of its argument.
-fn differences(at: &[f64], step: f64, f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
-    let moved = |i: usize, by: f64| {
-        let mut at = at.to_vec();
-        at[i] += by;
-        f(&at)
-    };
-    (0..at.len()).map(|i| (moved(i, step) - moved(i, -step)) / (2.0 * step)).collect()
-}
-
-/// Fails unless two numbers differ by at most the tolerance.
-#[track_caller]
-fn near(a: f64, b: f64, tolerance: f64) {
-    assert!((a - b).abs() <= tolerance, "{a} and {b} differ by {:e}", (a - b).abs());
-}
-
-/// Fails unless two lists agree entry by entry.
-#[track_caller]
-fn all_near(a: &[f64], b: &[f64], tolerance: f64) {
-    assert_eq!(a.len(), b.len());
-    a.iter().zip(b).for_each(|(a, b)| near(*a, *b, tolerance));
-}
-
-/// The message of an error.
-#[track_caller]
-fn message<T>(result: lastlayer::error::Result<T>) -> String {
-    match result {
-        Ok(_) => panic!("no error"),
-        Err(error) => error.to_string(),
-    }
 }

@@ -1,12 +1,13 @@
 //! Soft trees: closed forms, gradients, readings, training.
 
+use crate::device::device;
 use lastlayer::candle::backprop::GradStore;
 use lastlayer::data::toy::{arcs, rings};
 use lastlayer::error::Error;
 use lastlayer::loss::one_hot;
-use lastlayer::numbers::Numbers;
-use lastlayer::prelude::{DType, Device, Tensor, Trainer, Var};
-use lastlayer::train::Trainable;
+use lastlayer::numbers::AsF64;
+use lastlayer::prelude::{DType, Tensor, Trainer, Var};
+use lastlayer::train::Method;
 use lastlayer::tree::{SoftReading, SoftTree};
 
 use super::{SEED, all_near, differences, message, near};
@@ -25,7 +26,7 @@ const D: usize = 3;
 const CLASSES: usize = 4;
 
 fn tree(depth: usize) -> SoftTree {
-    SoftTree::with_dtype(D, CLASSES, depth, SEED, DType::F64, &Device::Cpu).unwrap()
+    SoftTree::with_dtype(D, CLASSES, depth, SEED, DType::F64, device()).unwrap()
 }
 
 /// The same with another sharpness.
@@ -45,18 +46,18 @@ fn numbers(x: &Tensor) -> Vec<f64> {
 }
 
 fn set(var: &Var, values: &[f64]) {
-    let values = Tensor::from_vec(values.to_vec(), var.shape(), &Device::Cpu).unwrap();
+    let values = Tensor::from_vec(values.to_vec(), var.shape(), device()).unwrap();
     var.set(&values.to_dtype(var.dtype()).unwrap()).unwrap();
 }
 
 fn inputs(n: usize) -> Tensor {
-    SEED.named("x").normal_tensor((n, D), (0.0, 1.5), DType::F64, &Device::Cpu).unwrap()
+    SEED.named("x").normal_tensor((n, D), (0.0, 1.5), DType::F64, device()).unwrap()
 }
 
 /// Soft targets.
 fn targets(n: usize) -> Tensor {
     let p = super::soft(n, CLASSES, SEED.named("t"));
-    Tensor::from_vec(p.into_raw_vec_and_offset().0, (n, CLASSES), &Device::Cpu).unwrap()
+    Tensor::from_vec(p.into_raw_vec_and_offset().0, (n, CLASSES), device()).unwrap()
 }
 
 fn logistic(s: f64) -> f64 {
@@ -223,13 +224,13 @@ fn the_penalty_is_least_at_a_share_of_one_half() {
 #[test]
 fn the_share_of_a_node_counts_those_who_are_there() {
     // The root sends the first input left for sure and the second right; only the second is seen by the right node.
-    let tree = SoftTree::with_dtype(1, 2, 2, SEED, DType::F64, &Device::Cpu).unwrap();
+    let tree = SoftTree::with_dtype(1, 2, 2, SEED, DType::F64, device()).unwrap();
     for (name, var) in &tree.groups()[0].vars {
         let values = if name.ends_with("bias") { [0.0, 0.0, 1.0] } else { [50.0, 0.0, 0.0] };
         set(var, &values);
     }
-    let x = Tensor::new(&[[-1f64], [1.0]], &Device::Cpu).unwrap();
-    let t = Tensor::new(&[[1f64, 0.0], [0.0, 1.0]], &Device::Cpu).unwrap();
+    let x = Tensor::new(&[[-1f64], [1.0]], device()).unwrap();
+    let t = Tensor::new(&[[1f64, 0.0], [0.0, 1.0]], device()).unwrap();
     let penalty = scalar(&tree.losses(&x, &t).unwrap()[1]);
     let a = logistic(1.0);
     let right = -0.5 * (a.ln() + (1.0 - a).ln());
@@ -293,13 +294,13 @@ fn accuracy(p: &Tensor, y: &Tensor) -> f64 {
 #[test]
 fn a_soft_tree_learns() {
     let sets = [
-        (arcs(400, 0.1, SEED, &Device::Cpu).unwrap(), 0.5, 0.85),
-        (rings(3, 600, 0.1, SEED, &Device::Cpu).unwrap(), 1.0 / 3.0, 0.6),
+        (arcs(400, 0.1, SEED, device()).unwrap(), 0.5, 0.85),
+        (rings(3, 600, 0.1, SEED, device()).unwrap(), 1.0 / 3.0, 0.6),
     ];
     for (data, chance, least) in sets {
-        let tree = SoftTree::new(2, data.k(), 4, SEED, &Device::Cpu).unwrap();
+        let mut tree = SoftTree::new(2, data.k(), 4, SEED, device()).unwrap();
         let trainer = Trainer::adam(0.05).batch(50).epochs(40).seed(SEED).silent();
-        trainer.fit(&tree, &data, |b| tree.step(b)).unwrap();
+        trainer.fit(&mut tree, &data).unwrap();
         for reading in [SoftReading::MostProbable, SoftReading::Average] {
             let reached = accuracy(&tree.predict(&data.x, reading).unwrap(), &data.y);
             assert!(reached > least && least > chance, "{reading:?}: {reached}");
@@ -309,15 +310,15 @@ fn a_soft_tree_learns() {
 
 #[test]
 fn a_step_descends_the_loss_and_the_penalty_with_its_weight() {
-    let data = arcs(40, 0.1, SEED, &Device::Cpu).unwrap();
-    let mut tree = SoftTree::new(2, 2, 3, SEED, &Device::Cpu).unwrap();
+    let data = arcs(40, 0.1, SEED, device()).unwrap();
+    let mut tree = SoftTree::new(2, 2, 3, SEED, device()).unwrap();
     tree.balance = 0.7;
     let t = one_hot(&data.y, 2, DType::F32).unwrap();
     let slopes = tree.losses(&data.x, &t).unwrap().map(|loss| loss.backward().unwrap());
     let before: Vec<Vec<f64>> = vars(&tree).iter().map(|var| numbers(var)).collect();
     // One step of length one on the whole set.
     let trainer = Trainer::sgd(1.0, 0.0).batch(40).seed(SEED).silent();
-    trainer.fit(&tree, &data, |b| tree.step(b)).unwrap();
+    trainer.fit(&mut tree, &data).unwrap();
     for (var, before) in vars(&tree).iter().zip(before) {
         let [loss, penalty] = [0, 1].map(|which| gradient(&slopes[which], var));
         let step: Vec<f64> = loss.iter().zip(&penalty).map(|(loss, penalty)| loss + 0.7 * penalty).collect();
@@ -330,7 +331,7 @@ fn a_step_descends_the_loss_and_the_penalty_with_its_weight() {
 #[test]
 fn a_seed_gives_the_same_tree_and_another_seed_another() {
     let drawn = |seed| {
-        let tree = SoftTree::new(D, CLASSES, 2, seed, &Device::Cpu).unwrap();
+        let tree = SoftTree::new(D, CLASSES, 2, seed, device()).unwrap();
         vars(&tree).iter().flat_map(|var| numbers(var)).collect::<Vec<f64>>()
     };
     assert_eq!(drawn(SEED), drawn(SEED));
@@ -345,15 +346,15 @@ fn a_seed_gives_the_same_tree_and_another_seed_another() {
 #[test]
 fn what_makes_no_soft_tree_is_refused() {
     for (d, classes, depth) in [(3, 2, 0), (3, 2, 13), (0, 2, 3), (3, 0, 3)] {
-        let got = SoftTree::new(d, classes, depth, SEED, &Device::Cpu);
+        let got = SoftTree::new(d, classes, depth, SEED, device());
         assert!(message(got).contains("depth 1 to 12, inputs and classes"));
     }
-    assert!(SoftTree::new(3, 2, 12, SEED, &Device::Cpu).is_ok());
+    assert!(SoftTree::new(3, 2, 12, SEED, device()).is_ok());
     let tree = tree(2);
     assert!(matches!(tree.losses(&inputs(5), &targets(4)), Err(Error::Shape { .. })));
-    let narrow = Tensor::ones((5, CLASSES - 1), DType::F64, &Device::Cpu).unwrap();
+    let narrow = Tensor::ones((5, CLASSES - 1), DType::F64, device()).unwrap();
     assert!(matches!(tree.losses(&inputs(5), &narrow), Err(Error::Shape { .. })));
-    let wide = Tensor::ones((5, D + 1), DType::F64, &Device::Cpu).unwrap();
+    let wide = Tensor::ones((5, D + 1), DType::F64, device()).unwrap();
     assert!(tree.paths(&wide).is_err());
     assert!(tree.predict(&wide, SoftReading::Average).is_err());
     assert!(tree.answers(&wide).is_err());

@@ -5,7 +5,7 @@
 //!                              └──▶ label (flipped with a known probability)
 //! ```
 //! The picture shows nothing of an attribute but its strength, so what any classifier can reach follows from the
-//! evidence alone: [`Critters::ceiling`]. Every draw has a fixed number (never renumber them), hence any image of any part is
+//! evidence alone: [`Critters::bayes_limit`]. Every draw has a fixed number (never renumber them), hence any image of any part is
 //! available by itself, and two machines render the same set. Book: `measures/critters.md`.
 //!
 //! ```
@@ -14,12 +14,12 @@
 //! let test = critters.part(Part::Test, 20, &Device::Cpu)?;
 //! assert_eq!((test.x.dims(), test.k()), (&[20, 3, 32, 32][..], 12));
 //! // What no classifier can beat.
-//! let ceiling = critters.ceiling("smile", Part::Test)?;
-//! assert!(ceiling.accuracy() < 0.92 && ceiling.auc() < 0.98);
+//! let limit = critters.bayes_limit("smile", Part::Test)?;
+//! assert!(limit.accuracy() < 0.92 && limit.auc() < 0.98);
 //! # Ok::<(), lastlayer::error::Error>(())
 //! ```
 
-mod ceiling;
+mod bayes_limit;
 mod key;
 mod render;
 
@@ -32,7 +32,7 @@ use crate::error::{Error, Result, ensure_shape};
 use crate::figure::Image;
 use crate::seed::Seed;
 
-pub use ceiling::{Ceiling, Fidelity};
+pub use bayes_limit::{BayesLimit, Fidelity};
 
 /// Attributes of a critter. The first eight decide the species, the other eight are free of it.
 ///

@@ -8,6 +8,7 @@ use super::Place;
 use super::read::{Source, first_of};
 use crate::data::{Dataset, Part};
 use crate::error::Result;
+use crate::numbers::to_tensor;
 
 const ADULT: Source = Source {
     name: "Adult",
@@ -118,7 +119,7 @@ pub fn adult(
     }
     let names: Vec<String> = columns.iter().flat_map(Column::names).collect();
     let n = rows.len();
-    let x = Tensor::from_vec(x, (n, names.len()), &device)?.to_dtype(dtype)?;
+    let x = to_tensor(x, (n, names.len()), dtype, &device)?;
     let a = Tensor::from_vec(a, (n, GROUPS.len()), &device)?;
     let classes = vec!["<=50K".to_string(), ">50K".to_string()];
     Dataset::new(ADULT.name, x, Tensor::from_vec(y, n, &device)?, classes)?

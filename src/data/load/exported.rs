@@ -8,8 +8,10 @@ use candle_core::{DType, Device, Tensor};
 
 use super::labels::{class_indices, finite, numbered};
 use super::read::Source;
+use super::{Place, TOO_LARGE};
 use crate::data::Dataset;
 use crate::error::{Error, Result};
+use crate::numbers::all_finite;
 use crate::table::{Cell, Table};
 
 const EXPORTED: Source = Source {
@@ -61,7 +63,7 @@ pub struct ExportKeys {
 /// What another framework exported.
 ///
 /// `data` has the features as `x`, or the scores if there are no features. Shapes: `scores` (n, k) (k = 1 for one score
-/// per row), `weight` (k, d), `bias` (k); all f32, or f64 where the file has f64.
+/// per row), `weight` (k, d), `bias` (k); all f32, or f64 if that is asked for (see [`Place`]).
 ///
 /// ```
 /// use lastlayer::prelude::*;
@@ -136,19 +138,19 @@ impl Exported {
 /// assert_eq!((data.n(), data.d(), data.labels()?), (2, 2, vec![1, 0]));
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub fn exported(path: impl AsRef<Path>, keys: &ExportKeys, device: &Device) -> Result<Exported> {
-    let path = path.as_ref();
+pub fn exported(path: impl AsRef<Path>, keys: &ExportKeys, place: impl Into<Place>) -> Result<Exported> {
+    let (path, place) = (path.as_ref(), Place::of(place)?);
     let arrays = Arrays::read(path, keys)?;
     let Some(labels) = arrays.find(&keys.labels, LABELS)? else {
         return Err(EXPORTED.data(path, format!("has no labels, only {}", arrays.list())));
     };
     let y = class_indices(&EXPORTED, path, labels)?;
     let n = y.len();
-    let features = arrays.numbers(&keys.features, FEATURES, device)?;
-    let scores = arrays.numbers(&keys.scores, SCORES, device)?;
-    let attributes = arrays.numbers(&keys.attributes, ATTRIBUTES, device)?;
-    let weight = arrays.numbers(&keys.weight, WEIGHT, device)?;
-    let bias = arrays.numbers(&keys.bias, BIAS, device)?;
+    let features = arrays.numbers(&keys.features, FEATURES, &place)?;
+    let scores = arrays.numbers(&keys.scores, SCORES, &place)?;
+    let attributes = arrays.numbers(&keys.attributes, ATTRIBUTES, &place)?;
+    let weight = arrays.numbers(&keys.weight, WEIGHT, &place)?;
+    let bias = arrays.numbers(&keys.bias, BIAS, &place)?;
 
     let features = features.map(|t| arrays.shaped("features", t, Some(n), None)).transpose()?;
     let scores = scores.map(|t| arrays.shaped("scores", column(t)?, Some(n), None)).transpose()?;
@@ -174,7 +176,7 @@ pub fn exported(path: impl AsRef<Path>, keys: &ExportKeys, device: &Device) -> R
         classes = (0..k).map(|class| class.to_string()).collect();
     }
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    let mut data = Dataset::new(&name, x.clone(), Tensor::from_vec(y, n, device)?, classes)?;
+    let mut data = Dataset::new(&name, x.clone(), Tensor::from_vec(y, n, &place.device)?, classes)?;
     if let Some(a) = attributes {
         let names = (0..a.dims()[1]).map(|j| format!("attribute {j}"));
         data = data.with_attributes(a.to_dtype(DType::F32)?, names)?;
@@ -248,14 +250,16 @@ impl Arrays<'_> {
         self.arrays.get(key).ok_or_else(missing).map(Some)
     }
 
-    /// The array as finite f32, or f64 where it was.
-    fn numbers(&self, key: &Option<String>, usual: &[&str], device: &Device) -> Result<Option<Tensor>> {
+    /// The array as finite numbers of the type that was asked for.
+    fn numbers(&self, key: &Option<String>, usual: &[&str], place: &Place) -> Result<Option<Tensor>> {
         let Some(array) = self.find(key, usual)? else {
             return Ok(None);
         };
-        let dtype = if array.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
-        let array = finite(&EXPORTED, self.path, usual[0], array)?;
-        Ok(Some(array.to_dtype(dtype)?.to_device(device)?))
+        let array = finite(&EXPORTED, self.path, usual[0], array)?.to_dtype(place.dtype)?;
+        if !all_finite(&array)? {
+            return Err(EXPORTED.data(self.path, format!("{} holds a number that is {TOO_LARGE}", usual[0])));
+        }
+        Ok(Some(array.to_device(&place.device)?))
     }
 
     /// The array, if it is a matrix with as many rows and columns as others demand, and not empty.

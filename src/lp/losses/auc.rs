@@ -1,9 +1,12 @@
 //! AUC losses in O(n log n): all pairs, none of them looked at.
 
-use super::order::ascending;
-use super::{Classes, Loss, finite, margin_of_scores};
+use candle_core::Tensor;
+
+use super::device::{OnDevice, absent, below};
+use super::{Classes, Loss, ScoreGradient, finite, margin_of_scores};
 use crate::error::Result;
-use crate::numbers::Numbers;
+use crate::numbers::AsF64;
+use crate::order::ascending_with_places;
 
 /// Which number of the AUC program is the loss; d = s₊ − s₋ is how far a pair is apart.
 ///
@@ -40,9 +43,10 @@ struct Close {
 /// ramp  = (value(margin) − value(0)) / margin = 1 − (1/N) Σ clip((s_i − s_j)/margin, 0, 1)
 /// ```
 /// For a positive, the close negatives are the top of the sorted list, and their sum is a difference of running sums.
-/// Shapes: `s` (n), `y` (n), 0 or 1. Cost: O(n log n). Fails: `Shape` if the lengths differ, `Data` if a score is not
-/// finite, a label is neither 0 nor 1, or a class is empty, `Config` for a margin that is not positive.
-/// Checked by `tests/lp/losses.rs::auc_equals_its_linear_program`.
+/// Shapes: `s` (n), `y` (n), 0 or 1. Cost: O(n log n). Host: of scores on a device the value and two counts; all else
+/// stays there. Fails: `Shape` if the lengths differ, `Data` if a score is not finite, a label is neither 0 nor 1, or a
+/// class is empty, `Config` for a margin that is not positive. Checked by
+/// `tests/lp/losses.rs::auc_equals_its_linear_program`, `losses_are_the_same_on_every_device`.
 /// Book: `lp/metrics.md#eq-lp-metrics-sort`, `#eq-lp-metrics-pair-gradients`.
 ///
 /// ```
@@ -55,10 +59,18 @@ struct Close {
 /// assert!((loss.value - exact.optimal()?.value).abs() < 1e-9);
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub fn auc_loss(s: impl Numbers, y: impl Numbers, margin: f64, kind: AucLoss) -> Result<Loss> {
+pub fn auc_loss(s: impl AsF64, y: impl AsF64, margin: f64, kind: AucLoss) -> Result<Loss> {
+    margin_of_scores(margin)?;
+    if let Some(on_device) = OnDevice::binary(&s, &y)? {
+        let [negative, positive] = on_device.classes()?;
+        let (value, slopes) =
+            pair_losses(&on_device.s.unsqueeze(0)?, [&positive, &negative], 1.0, margin, kind)?;
+        if let Some(found) = on_device.to_host(&[&value], 0..2)? {
+            return Ok(Loss { value: found[0], gradient: ScoreGradient::from_device(slopes.squeeze(0)?) });
+        }
+    }
     let s = &s.numbers()?[..];
     finite("scores", s)?;
-    margin_of_scores(margin)?;
     let classes = Classes::new(s.len(), &y)?;
     let (value, on_positive, on_negative) = pair_loss(
         &classes.positive.iter().map(|i| s[*i]).collect::<Vec<_>>(),
@@ -69,7 +81,7 @@ pub fn auc_loss(s: impl Numbers, y: impl Numbers, margin: f64, kind: AucLoss) ->
     let mut gradient = vec![0.0; s.len()];
     classes.positive.iter().zip(on_positive).for_each(|(i, g)| gradient[*i] = g);
     classes.negative.iter().zip(on_negative).for_each(|(i, g)| gradient[*i] = g);
-    Ok(Loss { value, gradient })
+    Ok(Loss { value, gradient: gradient.into() })
 }
 
 /// Loss of two lists of scores, and the gradient in each.
@@ -77,7 +89,7 @@ pub(super) fn pair_loss(f: &[f64], g: &[f64], margin: f64, kind: AucLoss) -> (f6
     let pairs = f.len() as f64 * g.len() as f64;
     // Only differences count; around the middle the running sums lose least.
     let middle = g.iter().sum::<f64>() / g.len() as f64;
-    let sorted = |values: &[f64]| ascending(values.iter().copied(), middle);
+    let sorted = |values: &[f64]| ascending_with_places(values.iter().map(|v| v - middle));
     let ((f, f_at), (g, g_at)) = rayon::join(|| sorted(f), || sorted(g));
     let wide = close(&f, &g, margin, false);
     let (value, unit, wrong) = match kind {
@@ -118,4 +130,40 @@ fn close(f: &[f64], g: &[f64], shift: f64, ties: bool) -> Close {
         of_positive.push(count);
     }
     Close { sum, of_positive, of_negative }
+}
+
+/// Sum of weighted losses of several binary problems on a device, and the gradient in each score (p, n).
+///
+/// A sum over close pairs is one over scores, each as often as it is in such a pair, so that counts are enough.
+/// Shapes: `t` (p, n), the scores of p problems; `sides` (p, n), 1 for who is first and who is second in each.
+pub(super) fn pair_losses(
+    t: &Tensor,
+    sides: [&Tensor; 2],
+    weight: f64,
+    margin: f64,
+    kind: AucLoss,
+) -> Result<(Tensor, Tensor)> {
+    let [first, second] = sides;
+    let mut counts = close_of(t, sides, margin, false)?;
+    let mut unit = (first.sum_keepdim(1)? * second.sum_keepdim(1)?)?.recip()?.affine(weight, 0.0)?;
+    let mut margins = (&counts * first)?.sum_keepdim(1)?.affine(margin, 0.0)?;
+    if kind == AucLoss::Ramp {
+        counts = (counts - close_of(t, sides, 0.0, true)?)?;
+        unit = (unit / margin)?;
+    }
+    let slopes = (counts * (second - first)?)?.broadcast_mul(&unit)?;
+    // Slopes add up to zero; around the middle the sum loses least.
+    let middled = t.broadcast_sub(&t.mean_keepdim(1)?)?;
+    margins = (margins * unit)?;
+    Ok(((margins.sum_all()? + (&slopes * middled)?.sum_all()?)?, slopes))
+}
+
+/// How many of the other side are close to each score, as in [`close`].
+fn close_of(t: &Tensor, [first, second]: [&Tensor; 2], shift: f64, ties: bool) -> Result<Tensor> {
+    let p = t.dim(0)?;
+    let key = (t - (first * shift)?)?;
+    // first − shift < second, seen from the second; turned round, from the first.
+    let lists = Tensor::cat(&[(&key + absent(first)?)?, (absent(second)? - &key)?], 0)?;
+    let found = below(&lists, &Tensor::cat(&[&key, &key.neg()?], 0)?, ties)?;
+    Ok(((found.narrow(0, 0, p)? * second)? + (found.narrow(0, p, p)? * first)?)?)
 }

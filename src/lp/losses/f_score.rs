@@ -1,10 +1,12 @@
 //! F scores: the soft loss for training, the best decision from marginals, and the exact one from a joint law.
 
+use candle_core::Tensor;
 use ndarray::Array2;
 
-use super::{Classes, Loss, finite, share};
+use super::device::OnDevice;
+use super::{Classes, Loss, ScoreGradient, finite, share};
 use crate::error::{Error, Result, ensure_shape};
-use crate::numbers::Numbers;
+use crate::numbers::AsF64;
 
 /// How a score becomes a soft decision r between 0 and 1.
 ///
@@ -53,6 +55,23 @@ impl FLink {
         }
     }
 
+    /// Soft decisions of a tensor of scores, and their slopes.
+    fn decide_each(self, s: &Tensor) -> Result<(Tensor, Tensor)> {
+        match self {
+            FLink::Sigmoid => {
+                let e = s.abs()?.neg()?.exp()?;
+                let high = (&e + 1.0)?.recip()?;
+                let low = (e * &high)?;
+                Ok((s.ge(0.0)?.where_cond(&high, &low)?, (high * low)?))
+            }
+            FLink::Ramp { margin } => {
+                let r = s.affine(0.5 / margin, 0.5)?;
+                let inside = (r.gt(0.0)? * r.lt(1.0)?)?.to_dtype(s.dtype())?;
+                Ok((r.clamp(0.0, 1.0)?, (inside * (0.5 / margin))?))
+            }
+        }
+    }
+
     fn check(self) -> Result<()> {
         match self {
             FLink::Ramp { margin } => super::margin_of_scores(margin),
@@ -85,7 +104,8 @@ pub(crate) fn recall_weight(beta: f64) -> Result<f64> {
 /// ```
 /// r = link(s). A link in [0, 1] keeps the denominator positive; a hinge would not. Start from a network trained for a
 /// few epochs on cross entropy: where all r are near 1 the gradient vanishes. Shapes: `s` (n), `y` (n). Cost: O(n).
-/// Fails: `Shape`, `Data` without a positive or for bad entries, `Config` for β or a margin that is not positive.
+/// Host: of scores on a device the value and two counts. Fails: `Shape`, `Data` without a positive or for bad entries,
+/// `Config` for β or a margin that is not positive.
 /// Checked by `tests/lp/losses.rs::f_loss_equals_its_linear_program`.
 /// Book: `lp/metrics.md#eq-lp-metrics-f-soft`.
 ///
@@ -97,11 +117,21 @@ pub(crate) fn recall_weight(beta: f64) -> Result<f64> {
 /// assert!(loss.gradient[0] < 0.0 && loss.gradient[1] > 0.0);
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub fn f_loss(s: impl Numbers, y: impl Numbers, beta: f64, link: FLink) -> Result<Loss> {
-    let s = &s.numbers()?[..];
-    finite("scores", s)?;
+pub fn f_loss(s: impl AsF64, y: impl AsF64, beta: f64, link: FLink) -> Result<Loss> {
     link.check()?;
     let weight = recall_weight(beta)?;
+    if let Some(on_device) = OnDevice::binary(&s, &y)? {
+        let (positive, (r, slope)) = (on_device.members.get(1)?, link.decide_each(&on_device.s)?);
+        let under = ((positive.sum_all()? * weight)? + r.sum_all()?)?;
+        let value = ((&positive * r)?.sum_all()? * (1.0 + weight))?.div(&under)?;
+        let worth = (positive * (1.0 + weight))?.broadcast_sub(&value)?.neg()?;
+        let gradient = (slope * worth.broadcast_div(&under)?)?;
+        if let Some(found) = on_device.to_host(&[&value], 1..2)? {
+            return Ok(Loss { value: 1.0 - found[0], gradient: ScoreGradient::from_device(gradient) });
+        }
+    }
+    let s = &s.numbers()?[..];
+    finite("scores", s)?;
     let classes = Classes::any(s.len(), &y)?;
     positives(&classes)?;
     let (r, slope): (Vec<f64>, Vec<f64>) = s.iter().map(|s| link.decide(*s)).unzip();
@@ -109,7 +139,7 @@ pub fn f_loss(s: impl Numbers, y: impl Numbers, beta: f64, link: FLink) -> Resul
     let value = (1.0 + weight) * classes.positive.iter().map(|i| r[*i]).sum::<f64>() / under;
     let mut gradient: Vec<f64> = slope.iter().map(|slope| slope * value / under).collect();
     classes.positive.iter().for_each(|i| gradient[*i] -= slope[*i] * (1.0 + weight) / under);
-    Ok(Loss { value: 1.0 - value, gradient })
+    Ok(Loss { value: 1.0 - value, gradient: gradient.into() })
 }
 
 /// That there is a positive: F has no value without one.
@@ -125,8 +155,8 @@ pub(crate) fn positives(classes: &Classes) -> Result<()> {
 /// ```text
 /// max_h (1 + β²) ηᵀh / (β² Σ η + Σ h)        the best k of the n largest, after one sort
 /// ```
-/// A ratio of means, not the mean of F: see [`expected_f`]. Shapes: `eta` (n) in [0, 1]. Cost: O(n log n). Fails:
-/// `Data` unless every η is a chance and one is positive. Checked by
+/// A ratio of means, not the mean of F: see [`expected_f`]. Shapes: `eta` (n) in [0, 1]. Cost: O(n log n). Host: all
+/// chances, since what is decided is a list. Fails: `Data` unless every η is a chance and one is positive. Checked by
 /// `tests/lp/losses.rs::f_decide_is_the_best_of_all_subsets`.
 /// Book: `lp/metrics.md#eq-lp-metrics-f-infer`.
 ///
@@ -138,7 +168,7 @@ pub(crate) fn positives(classes: &Classes) -> Result<()> {
 /// assert!((best.value - 1.8 / 2.2).abs() < 1e-12);
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub fn f_decide(eta: impl Numbers, beta: f64) -> Result<ExpectedF> {
+pub fn f_decide(eta: impl AsF64, beta: f64) -> Result<ExpectedF> {
     let eta = &eta.numbers()?[..];
     chances(eta)?;
     let weight = recall_weight(beta)?;
@@ -215,7 +245,7 @@ pub fn expected_f(joint: &Array2<f64>, none: f64, beta: f64) -> Result<ExpectedF
 
 /// The joint chances that [`expected_f`] takes, for independent labels, and the chance of no positive.
 ///
-/// Cost: O(n³). Fails: `Data` unless every entry is a chance and one is positive.
+/// Cost: O(n³). Host: all chances. Fails: `Data` unless every entry is a chance and one is positive.
 ///
 /// ```
 /// use lastlayer::prelude::*;
@@ -224,7 +254,7 @@ pub fn expected_f(joint: &Array2<f64>, none: f64, beta: f64) -> Result<ExpectedF
 /// assert_eq!(joint, ndarray::array![[0.25, 0.25], [0.25, 0.25]]); // alone, and both
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub fn independent_joint(eta: impl Numbers) -> Result<(Array2<f64>, f64)> {
+pub fn independent_joint(eta: impl AsF64) -> Result<(Array2<f64>, f64)> {
     let eta = &eta.numbers()?[..];
     chances(eta)?;
     let n = eta.len();

@@ -1,25 +1,28 @@
-//! The optima of metric programs without a solver: sort, add up, done. Each equals its linear program.
+//! The optima of metric programs without a solver: sort, add up, done. Each equals its linear program. On the host that
+//! is a loop over a sorted list; scores on a device are sorted there, and their gradients stay there.
 
 mod auc;
+mod device;
 mod f_score;
+mod gradient;
 mod neyman_pearson;
-mod order;
 mod several;
 
 pub use auc::{AucLoss, auc_loss};
 pub use f_score::{ExpectedF, FLink, expected_f, f_decide, f_loss, independent_joint};
 pub(super) use f_score::{chances, positives, recall_weight};
+use gradient::List;
+pub use gradient::ScoreGradient;
 pub use neyman_pearson::{NeymanPearson, precision_at_recall, recall_at_precision};
-pub use several::{ClassLoss, auc_mu_loss, auc_one_vs_all_loss};
+pub use several::{auc_mu_loss, auc_one_vs_all_loss};
 pub(super) use several::{class_pairs, members, table};
 
 use candle_core::Tensor;
 
 use crate::error::{Error, Result, ensure_shape};
-use crate::loss::with_gradient;
-use crate::numbers::Numbers;
+use crate::numbers::{AsF64, zeros_and_ones};
 
-/// A loss and its gradient in the scores.
+/// A loss and its gradient in the scores: a list for one score per sample, `Loss<Array2<f64>>` for one per class.
 ///
 /// ```
 /// use lastlayer::prelude::*;
@@ -29,16 +32,20 @@ use crate::numbers::Numbers;
 /// // As a tensor in a network, it hands the gradient back.
 /// let gradients = loss.on(&s)?.backward()?;
 /// assert_eq!(gradients.get(&s).expect("a gradient").to_vec1::<f64>()?, loss.gradient);
+/// // Scores of two classes have a table of gradients.
+/// let s = ndarray::array![[2.0, 0.0], [0.0, 2.0]];
+/// let loss: lp::Loss<Array2<f64>> = auc_one_vs_all_loss(&s, [0, 1], 3.0, AucLoss::Value)?;
+/// assert_eq!(loss.gradient, ndarray::array![[-0.5, 0.5], [0.5, -0.5]]);
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Loss {
+pub struct Loss<T: List = Vec<f64>> {
     pub value: f64,
     /// One entry per score, in their order.
-    pub gradient: Vec<f64>,
+    pub gradient: ScoreGradient<T>,
 }
 
-impl Loss {
+impl<T: List> Loss<T> {
     /// The loss as a tensor that hands this gradient back to the scores it came from.
     ///
     /// ```text
@@ -46,7 +53,7 @@ impl Loss {
     /// ```
     /// Fails: `Shape` unless there are as many scores.
     pub fn on(&self, s: &Tensor) -> Result<Tensor> {
-        with_gradient(s, &self.gradient, self.value)
+        self.gradient.on(s, self.value)
     }
 
     /// Shows the value.
@@ -76,8 +83,8 @@ pub(super) fn finite(what: &str, s: &[f64]) -> Result<()> {
 }
 
 impl Classes {
-    /// Fails: `Shape` unless there is a label per score, `Data` for a label other than 0 and 1 or an empty class.
-    pub fn new(n: usize, y: &impl Numbers) -> Result<Classes> {
+    /// Samples of two classes. Fails: as [`any`](Classes::any), `Data` for an empty class.
+    pub fn new(n: usize, y: &impl AsF64) -> Result<Classes> {
         let classes = Classes::any(n, y)?;
         for (members, name) in [(&classes.positive, "positive"), (&classes.negative, "negative")] {
             if members.is_empty() {
@@ -90,14 +97,12 @@ impl Classes {
         Ok(classes)
     }
 
-    /// The same where a class may be empty.
-    pub fn any(n: usize, y: &impl Numbers) -> Result<Classes> {
-        let y = y.numbers()?;
+    /// Samples of two classes, of which one may be empty. Host: all labels.
+    ///
+    /// Fails: `Shape` unless there is a label per score, `Data` for a label other than 0 and 1.
+    pub fn any(n: usize, y: &impl AsF64) -> Result<Classes> {
+        let y = zeros_and_ones("labels", y)?;
         ensure_shape("labels (one per score)", n, y.len())?;
-        if let Some(i) = y.iter().position(|y| *y != 0.0 && *y != 1.0) {
-            let why = format!("entry {i} is {}; only 0 and 1 can be counted", y[i]);
-            return Err(Error::data("labels", why));
-        }
         // Each index is written to both lists and kept in one: labels come in no order, and a branch on them would be
         // mispredicted half the time.
         let (mut positive, mut negative) = (vec![0; n + 1], vec![0; n + 1]);

@@ -1,12 +1,12 @@
 //! Fewest false alarms at a given recall, or fewest misses at a given precision, with hinges: one root of a piecewise
 //! linear function.
 
-use candle_core::Tensor;
+use candle_core::{DType, Tensor};
 
-use super::{Classes, finite, margin_of_scores, share};
+use super::device::{OnDevice, absent, hinges};
+use super::{Classes, ScoreGradient, finite, margin_of_scores, share};
 use crate::error::{Error, Result};
-use crate::loss::with_gradient;
-use crate::numbers::Numbers;
+use crate::numbers::AsF64;
 
 /// Optimum of a Neyman–Pearson program.
 ///
@@ -28,7 +28,7 @@ pub struct NeymanPearson {
     /// What one unit of the budget is worth.
     pub multiplier: f64,
     /// Gradient in each score.
-    pub gradient: Vec<f64>,
+    pub gradient: ScoreGradient,
 }
 
 impl NeymanPearson {
@@ -36,7 +36,13 @@ impl NeymanPearson {
     ///
     /// Fails: `Shape` unless there are as many scores.
     pub fn on(&self, s: &Tensor) -> Result<Tensor> {
-        with_gradient(s, &self.gradient, self.value)
+        self.gradient.on(s, self.value)
+    }
+
+    /// Of scores on a device: value, threshold and multiplier, and the gradient (1, n).
+    fn from_device(found: &[f64], gradient: Tensor) -> Result<NeymanPearson> {
+        let gradient = ScoreGradient::from_device(gradient.squeeze(0)?);
+        Ok(NeymanPearson { value: found[0], threshold: found[1], multiplier: found[2], gradient })
     }
 
     /// Shows value, threshold and multiplier.
@@ -56,7 +62,8 @@ impl NeymanPearson {
 /// ```
 /// The gradient is the implicit one of a rate problem with a hinge surrogate. Hinges bound counts only for a margin of
 /// 1 or more: report rates from counts. There is a solution for every recall from 0 to 1. Shapes: `s` (n), `y` (n).
-/// Cost: O(n log n). Fails: `Shape`, `Data` as [`auc_loss`](super::auc_loss), `Config` for a recall outside [0, 1].
+/// Cost: O(n log n). Host: of scores on a device the three numbers and two counts. Fails: `Shape`, `Data` as
+/// [`auc_loss`](super::auc_loss), `Config` for a recall outside [0, 1].
 /// Checked by `tests/lp/losses.rs::neyman_pearson_equals_its_linear_program`.
 /// Book: `lp/metrics.md#eq-lp-metrics-np-gradient`, `#eq-lp-metrics-np-bound`.
 ///
@@ -67,16 +74,16 @@ impl NeymanPearson {
 /// assert_eq!((found.threshold, found.value), (1.0, 2.0));
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub fn precision_at_recall(
-    s: impl Numbers,
-    y: impl Numbers,
-    recall: f64,
-    margin: f64,
-) -> Result<NeymanPearson> {
-    let s = &s.numbers()?[..];
-    finite("scores", s)?;
+pub fn precision_at_recall(s: impl AsF64, y: impl AsF64, recall: f64, margin: f64) -> Result<NeymanPearson> {
     margin_of_scores(margin)?;
     share("recall", recall)?;
+    if let Some(on_device) = OnDevice::binary(&s, &y)?
+        && let Some(found) = precision_at_recall_of(&on_device, recall, margin)?
+    {
+        return Ok(found);
+    }
+    let s = &s.numbers()?[..];
+    finite("scores", s)?;
     let classes = Classes::new(s.len(), &y)?;
     let (positives, negatives) = (classes.positive.len() as f64, classes.negative.len() as f64);
     let mut order = classes.positive.clone();
@@ -101,7 +108,43 @@ pub fn precision_at_recall(
     let mut gradient = vec![0.0; s.len()];
     called.iter().for_each(|j| gradient[*j] = 1.0 / negatives);
     order[..active].iter().for_each(|i| gradient[*i] = -multiplier / positives);
-    Ok(NeymanPearson { value, threshold, multiplier, gradient })
+    Ok(NeymanPearson { value, threshold, multiplier, gradient: gradient.into() })
+}
+
+/// Precision at recall on a device: a positive is active if the hinges at its own kink leave some budget,
+/// which takes no walk.
+fn precision_at_recall_of(on_device: &OnDevice, recall: f64, margin: f64) -> Result<Option<NeymanPearson>> {
+    let ([negative, positive], s) = (on_device.classes()?, on_device.s.unsqueeze(0)?);
+    let (negatives, positives) = (total(&negative)?, total(&positive)?);
+    let others = absent(&positive)?;
+    let lowest = (&s + &others)?.min_keepdim(1)?;
+    let above = s.broadcast_sub(&lowest)?;
+    let kinks = (&above + others)?;
+    let budget = (&positives * (1.0 - recall))?;
+    let active = match recall < 1.0 {
+        true => hinges(&kinks, &above)?.broadcast_lt(&budget)?.to_dtype(DType::F64)?.mul(&positive)?,
+        // Without a budget the first of the lowest alone.
+        false => {
+            let places = Tensor::arange(0.0, s.dim(1)? as f64, s.device())?.unsqueeze(0)?;
+            let at = (&places + absent(&kinks.eq(0.0)?.to_dtype(DType::F64)?)?)?;
+            places.broadcast_eq(&at.min_keepdim(1)?)?.to_dtype(DType::F64)?
+        }
+    };
+    let count = total(&active)?;
+    let threshold = (((budget + total(&(&active * above)?)?)? / &count)? + (lowest - margin)?)?;
+    let hinge = (s + margin)?.broadcast_sub(&threshold)?;
+    let called = hinge.gt(0.0)?.to_dtype(DType::F64)?.mul(&negative)?;
+    let value = (total(&(&called * hinge)?)? / &negatives)?;
+    let multiplier = ((total(&called)? / &negatives)? / (count / &positives)?)?;
+    let missed = active.broadcast_mul(&(&multiplier / positives)?)?;
+    let gradient = (called.broadcast_div(&negatives)? - missed)?;
+    let found = on_device.to_host(&[&value, &threshold, &multiplier], 0..2)?;
+    found.map(|found| NeymanPearson::from_device(&found, gradient)).transpose()
+}
+
+/// The sum of each row (m, 1).
+fn total(rows: &Tensor) -> Result<Tensor> {
+    Ok(rows.sum_keepdim(1)?)
 }
 
 /// A sum of hinges this close to the budget, relative to both, meets it.
@@ -115,7 +158,7 @@ const ROUNDING: f64 = 1e-13;
 /// ∂value/∂s_i = −(1 + μ(1 − π)) [active]/n₊,     ∂value/∂s_j = μ π [active]/n₊               their sum is zero
 /// ```
 /// Both sides are piecewise linear in t: the kinks are walked in order. Shapes: `s` (n), `y` (n). Cost: O(n log n).
-/// Fails: `Data` if no threshold has the precision, else as [`precision_at_recall`].
+/// Host: as [`precision_at_recall`]. Fails: `Data` if no threshold has the precision, else as [`precision_at_recall`].
 /// Checked by `tests/lp/losses.rs::recall_at_precision_equals_its_linear_program`.
 /// Book: `lp/metrics.md#eq-lp-metrics-rp`.
 ///
@@ -130,15 +173,20 @@ const ROUNDING: f64 = 1e-13;
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
 pub fn recall_at_precision(
-    s: impl Numbers,
-    y: impl Numbers,
+    s: impl AsF64,
+    y: impl AsF64,
     precision: f64,
     margin: f64,
 ) -> Result<NeymanPearson> {
-    let s = &s.numbers()?[..];
-    finite("scores", s)?;
     margin_of_scores(margin)?;
     share("precision", precision)?;
+    if let Some(on_device) = OnDevice::binary(&s, &y)?
+        && let Some(found) = recall_at_precision_of(&on_device, precision, margin)?
+    {
+        return Ok(found);
+    }
+    let s = &s.numbers()?[..];
+    finite("scores", s)?;
     let classes = Classes::new(s.len(), &y)?;
     let positives = classes.positive.len() as f64;
     // Where a positive begins to be missed, and where a negative is no longer called; each lifts the slope.
@@ -178,5 +226,48 @@ pub fn recall_at_precision(
     let mut gradient = vec![0.0; s.len()];
     below.iter().for_each(|i| gradient[*i] = -(1.0 + multiplier * (1.0 - precision)) / positives);
     above.iter().for_each(|j| gradient[*j] = multiplier * precision / positives);
-    Ok(NeymanPearson { value, threshold, multiplier, gradient })
+    Ok(NeymanPearson { value, threshold, multiplier, gradient: gradient.into() })
+}
+
+/// Recall at precision on a device: both sides at every kink at once. The first that meets the budget ends
+/// the walk; if there is none, the host says so.
+fn recall_at_precision_of(
+    on_device: &OnDevice,
+    precision: f64,
+    margin: f64,
+) -> Result<Option<NeymanPearson>> {
+    let ([negative, positive], s) = (on_device.classes()?, on_device.s.unsqueeze(0)?);
+    let positives = total(&positive)?;
+    let kinks = (s + ((&negative - &positive)? * margin)?)?;
+    let lowest = kinks.min_keepdim(1)?;
+    let kinks = kinks.broadcast_sub(&lowest)?;
+    let budget = (&positives * (1.0 - precision))?;
+    let alarms = (hinges(&(absent(&negative)? - &kinks)?, &kinks.neg()?)? * precision)?;
+    let missed = (hinges(&(&kinks + absent(&positive)?)?, &kinks)? * (1.0 - precision))?;
+    let nothing = ((total(&(&negative * &kinks)?)? * precision)? + &budget)?.affine(ROUNDING, 0.0)?;
+    let over = (alarms + missed)?.broadcast_sub(&budget)?;
+    let met = over.broadcast_le(&nothing)?.to_dtype(DType::F64)?;
+    let first = (&kinks + absent(&met)?)?.min_keepdim(1)?;
+    let passed = kinks.broadcast_lt(&first)?.to_dtype(DType::F64)?;
+    let below = (&passed * positive)?;
+    let above = (negative * (1.0 - passed)?)?;
+    let p = total(&below)?;
+    let slope = ((&p * (1.0 - precision))? - (total(&above)? * precision)?)?;
+    // What the sum of both sides is at the lowest kink, if it went on as it does where it is zero.
+    let start = ((total(&(&above * &kinks)?)? * precision)?
+        - ((total(&(&below * &kinks)?)? * (1.0 - precision))? + budget)?)?;
+    let root = (start / &slope)?.neg()?.minimum(&first)?;
+    let threshold = first.eq(0.0)?.where_cond(&first, &root)?;
+    let value = (total(&(&below * threshold.broadcast_sub(&kinks)?)?)? / &positives)?;
+    // Without a positive below it is zero, also where the slope is.
+    let multiplier = (&p / (p.eq(0.0)?.to_dtype(DType::F64)? - &slope)?)?;
+    let each = [
+        ((&multiplier * (precision - 1.0))? - 1.0)?.div(&positives)?,
+        (&multiplier * precision)?.div(&positives)?,
+    ];
+    let gradient = (below.broadcast_mul(&each[0])? + above.broadcast_mul(&each[1])?)?;
+    let threshold = (threshold + lowest)?;
+    let found = on_device.to_host(&[&value, &threshold, &multiplier, &first, &slope], 0..2)?;
+    let solved = |found: &Vec<f64>| found[3] == 0.0 || (found[3].is_finite() && found[4] < 0.0);
+    found.filter(solved).map(|found| NeymanPearson::from_device(&found, gradient)).transpose()
 }

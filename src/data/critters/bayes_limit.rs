@@ -6,7 +6,7 @@ use super::{ATTRIBUTES, Critters, KEY_ATTRIBUTES, SPECIES, key};
 use crate::data::Part;
 use crate::distribution::{irwin_hall_cdf, normal_cdf, normal_density};
 use crate::error::{Error, Result};
-use crate::table::{Cell, Table};
+use crate::table::Table;
 
 /// Where the density of the partner's evidence is summed: eight standard deviations either side of both means, in
 /// steps at which the trapezoidal rule on normal densities is exact to rounding.
@@ -28,15 +28,15 @@ const STEP: f64 = 0.125;
 /// ```
 /// use lastlayer::prelude::*;
 /// let critters = Critters::new(Preset::Plain, Seed::new(1));
-/// let ceiling = critters.ceiling("cheeks", Part::Test)?;
+/// let limit = critters.bayes_limit("cheeks", Part::Test)?;
 /// // Half have cheeks, alone: Φ(g/2) of the answers can be right, and Φ(g/√2) of the pairs.
 /// let gap = critters.gaps[Critters::attribute("cheeks")?];
-/// assert!((ceiling.accuracy() - distribution::normal_cdf(gap / 2.0)).abs() < 1e-9);
-/// assert!((ceiling.auc() - distribution::normal_cdf(gap / 2f64.sqrt())).abs() < 1e-6);
+/// assert!((limit.accuracy() - distribution::normal_cdf(gap / 2.0)).abs() < 1e-9);
+/// assert!((limit.auc() - distribution::normal_cdf(gap / 2f64.sqrt())).abs() < 1e-6);
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ceiling {
+pub struct BayesLimit {
     /// Name of the attribute.
     pub attribute: String,
     /// Share of critters that have it.
@@ -65,12 +65,12 @@ pub struct Fidelity {
 }
 
 impl Critters {
-    /// Ceilings of an attribute in a part.
+    /// Bayes limits of an attribute in a part.
     ///
     /// Fails: `Config` for an unknown attribute, or one that is tied to more than one other, also in a chain: the sum is over
     /// pairs.
     /// Book: `measures/critters.md#eq-critters-single`, `#eq-critters-pair`.
-    pub fn ceiling(&self, attribute: &str, part: Part) -> Result<Ceiling> {
+    pub fn bayes_limit(&self, attribute: &str, part: Part) -> Result<BayesLimit> {
         self.check()?;
         let j = Critters::attribute(attribute)?;
         let ties = |j: usize| self.correlations_in(part).filter(move |c| c.attribute == j || c.given == j);
@@ -88,22 +88,20 @@ impl Critters {
             }
             _ => {
                 let allowed = "attributes tied to at most one other, which is tied to no third";
-                return Err(Error::config("attribute with a ceiling", attribute, allowed));
+                return Err(Error::config("attribute with a Bayes limit", attribute, allowed));
             }
         };
-        Ok(Ceiling { attribute: attribute.to_string(), prevalence, gap: self.gaps[j], shifts })
+        Ok(BayesLimit { attribute: attribute.to_string(), prevalence, gap: self.gaps[j], shifts })
     }
 
-    /// Ceilings of all attributes in a part, one a row.
-    pub fn ceilings(&self, part: Part) -> Result<Table> {
+    /// Bayes limits of all attributes in a part, one a row.
+    pub fn bayes_limits(&self, part: Part) -> Result<Table> {
         let columns = ["attribute", "prevalence", "accuracy", "AUC", "F1", "FNR at FPR 1 %", "at 5 %"];
         let mut table = Table::new(&columns);
         for name in ATTRIBUTES {
-            let c = self.ceiling(name, part)?;
-            let rates = [c.fnr_at_fpr(0.01)?, c.fnr_at_fpr(0.05)?];
-            let numbers = [[c.prevalence, c.accuracy(), c.auc(), c.best_f1()].as_slice(), &rates].concat();
-            table = table
-                .row([vec![Cell::from(name)], numbers.into_iter().map(Cell::from).collect()].concat())?;
+            let c = self.bayes_limit(name, part)?;
+            let rates = (c.fnr_at_fpr(0.01)?, c.fnr_at_fpr(0.05)?);
+            table = table.row((name, c.prevalence, c.accuracy(), c.auc(), c.best_f1(), rates.0, rates.1))?;
         }
         Ok(table)
     }
@@ -176,7 +174,7 @@ fn shifts(gap: f64, prevalence: f64, without: f64, with: f64) -> [Vec<(f64, f64)
     })
 }
 
-impl Ceiling {
+impl BayesLimit {
     /// Probability that the best score is at most `t`, without or with the attribute.
     fn below(&self, t: f64, present: bool) -> f64 {
         let (y, mean) = if present { (1, self.gap / 2.0) } else { (0, -self.gap / 2.0) };
@@ -261,20 +259,20 @@ impl Ceiling {
         (low - reach, high + reach)
     }
 
-    /// The ceilings as a table.
+    /// The limits as a table.
     pub fn table(&self) -> Result<Table> {
         let mut rows = vec![
-            ("accuracy".to_string(), Cell::from(self.accuracy())),
+            ("accuracy".to_string(), self.accuracy().into()),
             ("AUC".to_string(), self.auc().into()),
             ("F1".to_string(), self.best_f1().into()),
         ];
         for percent in [1.0, 2.0, 5.0, 10.0] {
             rows.push((format!("FNR at FPR {percent} %"), self.fnr_at_fpr(percent / 100.0)?.into()));
         }
-        Ok(Table::pairs("ceiling", &self.attribute, rows))
+        Ok(Table::pairs("Bayes limit", &self.attribute, rows))
     }
 
-    /// Shows the ceilings as a table.
+    /// Shows the limits as a table.
     pub fn evcxr_display(&self) {
         if let Ok(table) = self.table() {
             table.evcxr_display();
