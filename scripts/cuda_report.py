@@ -28,7 +28,7 @@ from kernel import ROOT, real_tool, stop
 
 ASKED = ("name", "compute_cap", "driver_version", "memory.total")
 RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored")
-FAILED = re.compile(r"^test (\S+) \.\.\. FAILED|^    (\S+::\S+)$")
+FAILED = re.compile(r"^    (\S+)$")  # the names stand below the last line "failures:"
 
 
 def gpu():
@@ -52,7 +52,7 @@ def processor():
 
 def tested(command, env):
     """Runs tests, shows what they say, and counts them."""
-    began, counts, failed = time.time(), [0, 0, 0], []
+    began, counts, failed, listed = time.time(), [0, 0, 0], [], []
     process = subprocess.Popen(
         command, cwd=ROOT, env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     )
@@ -60,8 +60,11 @@ def tested(command, env):
         print(line, end="", flush=True)
         if found := RESULT.match(line):
             counts = [a + int(b) for a, b in zip(counts, found.groups())]
-        if found := FAILED.match(line.rstrip()):
-            failed.append(found[1] or found[2])
+            failed, listed = failed + listed, []
+        elif line.strip() == "failures:":
+            listed = []
+        elif found := FAILED.match(line.rstrip()):
+            listed.append(found[1])
     passed, wrong, ignored = counts
     code = process.wait()
     wrong = wrong or int(code != 0)  # what does not compile or is killed fails without a count
@@ -141,7 +144,8 @@ def main():
     print(f"cuda: the report is {path.relative_to(ROOT)}")
     results = made["results"]
     failed = [part for part in ("library", "times", "notebooks") if results.get(part, {}).get("failed")]
-    sys.exit(bool(failed or any(outcome["wrong"] for outcome in results.get("studies", {}).values())))
+    faults = results.get("counts", {}).get("faults") or results.get("counts", {}).get("held")
+    sys.exit(bool(failed or faults or any(outcome["wrong"] for outcome in results.get("studies", {}).values())))
 
 
 if __name__ == "__main__":

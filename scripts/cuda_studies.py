@@ -53,7 +53,7 @@ def run_of(study, row, env):
 
 def disagreements(here, there):
     """What two devices tell of the same run, where it is not the same number."""
-    wrong = sorted(here.keys() ^ there.keys())
+    wrong = sorted(here.keys() ^ there.keys()) or ([] if here else ["no number to compare"])
     for key in sorted(here.keys() & there.keys()):
         a, b = here[key], there[key]
         if not abs(a - b) <= SPREAD * max(1.0, abs(a)):

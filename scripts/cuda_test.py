@@ -74,8 +74,9 @@ def totals(lines):
 
 
 def told(report, may_hold):
-    """Prints what ran on the device. Wrong, though the program may have ended well, is a fault that it met, and what it
-    held at its end, unless it may: a notebook's variables live as long as its program, those of a test end with it."""
+    """Prints what ran on the device. Wrong, though the program may have ended well, is a fault that it met, that nothing
+    ran there at all, and what it held at its end, unless it may: a notebook's variables live as long as its program,
+    those of a test end with it."""
     lines = lines_of(report)
     total = totals(lines)
     print(
@@ -86,7 +87,7 @@ def told(report, may_hold):
     leaking = [] if may_hold else [line for line in lines if line["held"]]
     for line in leaking:
         print(f"cuda: process {line['pid']} left {line['held']} allocations, of {line['held_sizes']} bytes …", flush=True)
-    return bool(total["faults"] or leaking)
+    return bool(total["faults"] or not total["programs"] or leaking)
 
 
 def timed(what, command, env):

@@ -144,14 +144,27 @@ RECORDED_DIRTY = frozenset(
 )
 
 
+def known(root: Path, revision: str) -> bool:
+    """Whether the sources of a revision are in this history, as far as one can tell: a copy without its history, or with
+    only the end of it, knows nothing."""
+    def git(*words):
+        return subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True)
+
+    whole = git("rev-parse", "--is-shallow-repository").stdout.strip() == "false"
+    return not whole or git("merge-base", "--is-ancestor", revision, "HEAD").returncode == 0
+
+
 def record_problems(root: Path, excused: frozenset[str] = RECORDED_DIRTY) -> list[str]:
-    """Records that nobody could make again, because they do not say from which sources they were made."""
+    """Records that nobody could make again, because they do not say from which sources they were made, or these are not
+    in the history."""
     wrong = []
     for path in sorted((root / "data" / "records").glob("*.json")):
         revision = json.loads(path.read_text(encoding="utf-8"))["provenance"]["revision"]
         traced = revision is not None and not revision.endswith("-dirty")
         if not traced and path.stem not in excused:
             wrong.append(f"data/records/{path.name} was made from {revision or 'no revision'}; run its study from a clean tree")
+        if revision and not known(root, revision.removesuffix("-dirty")):
+            wrong.append(f"data/records/{path.name} was made from {revision}, which is not in the history; run its study again")
         if traced and path.stem in excused:
             wrong.append(f"data/records/{path.name} is of {revision}; take it off RECORDED_DIRTY in scripts/evidence.py")
     return wrong

@@ -12,7 +12,8 @@ import cuda_test
 
 FINE = {"pid": 1, "launches": 5, "products": 2, "device_to_host": 3, "faults": 0, "held": 0, "held_sizes": []}
 CASES = {
-    "nothing ran": ([], False, False),
+    "nothing ran": ([], True, True),
+    "nothing ran on the device": ([{**FINE, "launches": 0}], True, True),
     "all is well": ([FINE, FINE], False, False),
     "a fault": ([FINE, {**FINE, "faults": 1}], True, True),
     "memory that is held": ([FINE, {**FINE, "pid": 7, "held": 2, "held_sizes": [4, 8]}], True, False),
@@ -33,5 +34,5 @@ def test_reports_are_judged(tmp_path, capsys, case):
     assert ("process 7 left 2 allocations, of [4, 8] bytes" in said) == (case == "memory that is held")
 
 
-def test_no_report_is_no_fault(tmp_path):
-    assert not cuda_test.told(tmp_path / "none", may_hold=False)
+def test_no_report_is_no_success(tmp_path):
+    assert cuda_test.told(tmp_path / "none", may_hold=False)

@@ -15,7 +15,7 @@ from conftest import ROOT
 
 TOKEN = "test"
 HANGS_AFTER = 600  # seconds; a guard against a server that hangs, not a measure of speed
-SILENT_AFTER = 150  # seconds until a kernel counts as one that hangs
+SILENT_AFTER = 300  # seconds after which a kernel counts as one that hangs; four of them in turn are given up
 TRIES = 4
 
 

@@ -13,8 +13,8 @@ import cuda_studies  # noqa: E402
 import devices  # noqa: E402
 
 CARGO = """import sys
-print("running 3 tests\\n.F.\\nfailures:\\n\\n    training::a_step\\n\\nfailures:\\n    training::a_step\\n")
-print("test result: FAILED. 2 passed; 1 failed; 4 ignored; 0 measured; 0 filtered out; finished in 0.1s")
+print("running 4 tests\\n.F.F\\nfailures:\\n\\n---- unary stdout ----\\n    noise\\n\\nfailures:\\n    training::a_step\\n    unary\\n")
+print("test result: FAILED. 2 passed; 2 failed; 4 ignored; 0 measured; 0 filtered out; finished in 0.1s")
 print("test result: ok. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s", file=sys.stderr)
 sys.exit(101)
 """
@@ -33,8 +33,8 @@ def record(device, **results):
 
 def test_tests_are_counted_over_all_programs(capfd):
     ran = cuda_report.tested([sys.executable, "-c", CARGO], {})
-    assert (ran["passed"], ran["failed"], ran["ignored"]) == (7, 1, 4)
-    assert ran["names"] == ["training::a_step"] and "running 3 tests" in capfd.readouterr().out
+    assert (ran["passed"], ran["failed"], ran["ignored"]) == (7, 2, 4)
+    assert ran["names"] == ["training::a_step", "unary"] and "running 4 tests" in capfd.readouterr().out
 
 
 def test_tests_that_do_not_compile_are_no_success(capfd):
@@ -98,3 +98,4 @@ def test_runs_of_a_study_are_compared_number_by_number():
     assert cuda_studies.disagreements(here, {"fnr": 13.0, "share": 0.5}) == ["fnr 13.0 (CPU 12.0)"]
     assert cuda_studies.disagreements(here, {"fnr": float("nan"), "share": 0.5}) == ["fnr nan (CPU 12.0)"]
     assert cuda_studies.disagreements(here, {"fnr": 12.0}) == ["share"]
+    assert cuda_studies.disagreements({}, {}) == ["no number to compare"]

@@ -222,6 +222,20 @@ def test_a_record_from_a_changed_tree_is_found(tmp_path):
     assert "take it off" in problem
 
 
+def test_a_record_of_sources_that_nobody_has_is_found(tmp_path):
+    def git(*words):
+        command = ["git", "-C", str(tmp_path), "-c", "user.name=t", "-c", "user.email=t", *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "begun")
+    record_of(tmp_path / "data" / "records", "here", git("rev-parse", "--short=12", "HEAD"))
+    assert evidence.record_problems(tmp_path, frozenset()) == []
+    record_of(tmp_path / "data" / "records", "lost", "0123456789ab")
+    (problem,) = evidence.record_problems(tmp_path, frozenset())
+    assert "lost.json was made from 0123456789ab, which is not in the history" in problem
+
+
 # Whoever was on the list when it was begun.
 FIRST_LIST = frozenset(
     """

@@ -120,6 +120,7 @@ template <class T, class A> int run(const Call& call, A alpha, A beta) {
     for (const void* matrix : {call.a, call.b, static_cast<const void*>(call.c)})
         if (!is_device_memory(matrix) && (call.k || matrix == call.c)) {
             complain("%s: a matrix is not in device memory", call.name);
+            count(FAULTS);
             spoil(ILLEGAL_ADDRESS);
             return FINE;
         }

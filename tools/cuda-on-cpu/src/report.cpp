@@ -84,6 +84,7 @@ void cuda_on_cpu_held(unsigned long* count, unsigned long* bytes) {
 }
 void cuda_on_cpu_not_emulated(const char* what) {
     cuda_on_cpu::complain("%s is not emulated", what);
+    cuda_on_cpu::count(cuda_on_cpu::FAULTS);
     cuda_on_cpu::spoil(cuda_on_cpu::NOT_SUPPORTED);
 }
 }
