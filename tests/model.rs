@@ -10,7 +10,7 @@ use lastlayer::data::Part;
 use lastlayer::data::critters::{Critters, Preset};
 use lastlayer::error::Error;
 use lastlayer::loss::cross_entropy;
-use lastlayer::model::zoo::{Stem, conv_net, mlp, rate_net, resnet18, resnet50};
+use lastlayer::model::zoo::{Stem, conv_net, linear, mlp, rate_net, resnet18, resnet50};
 use lastlayer::model::{Decision, Init, Layer, Net, Pass, Plan, Predictor, Split, SplitNet};
 use lastlayer::prelude::{DType, Result, Tensor, Var};
 use lastlayer::seed::Seed;
@@ -23,10 +23,6 @@ fn numbers(t: &Tensor) -> Vec<f64> {
 
 fn input(shape: &[usize], seed: u64) -> Tensor {
     Seed::new(seed).normal_tensor(shape, (0.0, 1.0), DType::F64, device()).unwrap()
-}
-
-fn linear(width: usize) -> Vec<(String, Layer)> {
-    vec![("".to_string(), Layer::Linear { width, bias: true })]
 }
 
 /// All kinds of layers in one small f64 network.
@@ -55,7 +51,7 @@ fn every_layer() -> SplitNet {
         name("unit", Layer::UnitNorm),
     ];
     let plan = Plan { input: vec![2, 9, 9], layers, init: Init::Uniform };
-    SplitNet::with_head(plan, linear(3), SEED, DType::F64, device()).unwrap()
+    SplitNet::with_head(plan, linear(3, true), SEED, DType::F64, device()).unwrap()
 }
 
 #[test]

@@ -16,7 +16,7 @@ const KEPT: [(&str, f64); 4] = [("91", 0.1), ("83", 0.2), ("71", 0.4), ("50", 1.
 
 /// A linear net with `width` features and `scores` scores, the head with a bias.
 fn linear(inputs: usize, width: usize, scores: usize, seed: Seed) -> Result<SplitNet> {
-    let layer = |width, bias| vec![(String::new(), Layer::Linear { width, bias })];
+    let layer = |width, bias| zoo::linear(width, bias);
     let phi = Plan { input: vec![inputs], layers: layer(width, false), init: Default::default() };
     SplitNet::with_head(phi, layer(scores, true), seed, DType::F32, &device()?)
 }
@@ -138,7 +138,7 @@ pub fn classes(words: &[String]) -> Result<Option<Record>> {
         let data = data.thin(&[1.0 - dropped, 1.0 - dropped, 1.0], run.seed.named("thin"))?;
         let test = task.sample(30_000, run.seed.named("test"), &device()?)?;
         let none = Plan { input: vec![4], layers: Vec::new(), init: Default::default() };
-        let head = vec![(String::new(), Layer::Linear { width: 3, bias: true })];
+        let head = zoo::linear(3, true);
         let net = SplitNet::with_head(none, head, run.seed, DType::F32, &device()?)?;
         let loss = run.text("loss")?;
         let (kind, margin) = match loss {

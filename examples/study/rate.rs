@@ -75,7 +75,7 @@ fn method(name: &str) -> Result<Rules> {
 
 /// Three features of six coordinates and one score, all linear: too few for what the task would need.
 fn linear_net(seed: Seed, device: &Device) -> Result<SplitNet> {
-    let linear = |width| vec![(String::new(), Layer::Linear { width, bias: false })];
+    let linear = |width| zoo::linear(width, false);
     let phi = Plan { input: vec![6], layers: linear(3), init: Default::default() };
     SplitNet::with_head(phi, linear(1), seed, DType::F32, device)
 }
@@ -271,7 +271,7 @@ pub fn critters(words: &[String]) -> Result<Option<Record>> {
         let attribute = run.text("attribute")?;
         let [train, validation, test] =
             [train.target(attribute)?, validation.target(attribute)?, test.target(attribute)?];
-        let head = vec![(String::new(), Layer::Linear { width: 1, bias: false })];
+        let head = zoo::linear(1, false);
         let plan = zoo::conv_net(&[3, 32, 32], &[32, 64, 128])?;
         let base = SplitNet::with_head(plan, head, run.seed, DType::F32, &device)?;
         let any = RateProblem::fnr_at_fpr(0.01, Surrogate::sigmoid(1.0))?;
@@ -408,7 +408,7 @@ impl Linear {
 
 /// Trains one of the methods with its parameter: the slack of a game, or the false positive rate to hold.
 fn adult_fit(method: &str, parameter: f64, data: &Dataset, seed: Seed) -> Result<Linear> {
-    let head = vec![(String::new(), Layer::Linear { width: 1, bias: false })];
+    let head = zoo::linear(1, false);
     let net = SplitNet::with_head(zoo::identity(&[data.d()]), head, seed, DType::F32, data.x.device())?;
     let trainer = Trainer::adam(0.01)
         .batch(1024)
@@ -577,7 +577,7 @@ pub fn features() -> Result<Record> {
             let (validation, test) = rest.split(0.5, seed.named("test"))?;
             let spread = train.x.to_dtype(DType::F64)?.sqr()?.mean_all()?.sqrt()?.to_scalar::<f64>()?;
             let phi = Plan { input: vec![data.d()], layers: Vec::new(), init: Default::default() };
-            let head = vec![(String::new(), Layer::Linear { width: 1, bias: false })];
+            let head = zoo::linear(1, false);
             let net = SplitNet::with_head(phi, head, seed, DType::F32, &device)?;
             let goal = RateProblem::fnr_at_fpr(fpr, Surrogate::sigmoid(1.0))?;
             let scaled = |data: &Dataset| Ok::<_, Error>(Dataset { x: (&data.x / spread)?, ..data.clone() });

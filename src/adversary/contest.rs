@@ -12,7 +12,7 @@ use super::reverse::reverse;
 use crate::data::Dataset;
 use crate::error::{Error, Result, ensure_shape};
 use crate::loss::bce_logits_each;
-use crate::model::{Init, Layer, Net, Network, Pass, Plan, Split, SplitNet};
+use crate::model::{Init, Net, Network, Pass, Plan, Split, SplitNet, zoo};
 use crate::numbers::AsF64;
 use crate::seed::Seed;
 use crate::tensor_file::TensorFile;
@@ -346,22 +346,31 @@ impl Adversary {
                 };
                 Ok((Some(judged), seen, Some(trained)))
             }
-            AdvLoss::WassersteinLinear => {
-                let apart = Classes::new(y, weights)?.map(|classes| classes.apart(z)).transpose()?;
-                let length = apart.map(|apart| length(&apart)).transpose()?.flatten();
-                Ok((length.map(|w| w * strength).transpose()?, None, None))
-            }
-            AdvLoss::WassersteinClipped { .. } => {
-                let Some(classes) = Classes::new(y, weights)? else { return Ok((None, None, None)) };
-                let apart = |rival: &Net, z: &Tensor| {
-                    Ok::<_, Error>(classes.apart(&rival.forward(z, pass)?)?.sum_all()?)
-                };
-                let (trained, _) =
-                    self.trained(batch.lr, classes.both(), |rival| Ok(apart(rival, &constant)?.neg()?))?;
-                let distance = (apart(&trained.rival, z)?.abs()? * strength)?;
-                Ok((Some(distance), None, Some(trained)))
+            AdvLoss::WassersteinLinear | AdvLoss::WassersteinClipped { .. } => {
+                let (distance, trained) = self.distance(batch, z, y, weights)?;
+                Ok((distance.map(|far| far * strength).transpose()?, None, trained))
             }
         }
+    }
+
+    /// How far the rivals' classes are apart: by their means, or as heads with bounded weights see it, which step first.
+    fn distance(
+        &self,
+        batch: &Batch,
+        z: &Tensor,
+        y: &Tensor,
+        weights: Option<&Tensor>,
+    ) -> Result<(Option<Tensor>, Option<Trained>)> {
+        let Some(classes) = Classes::new(y, weights)? else { return Ok((None, None)) };
+        if self.contest.loss == AdvLoss::WassersteinLinear {
+            return Ok((length(&classes.apart(z)?)?, None));
+        }
+        let apart = |rival: &Net, z: &Tensor| {
+            Ok::<_, Error>(classes.apart(&rival.forward(z, batch.pass())?)?.sum_all()?)
+        };
+        let critic = |rival: &Net| Ok(apart(rival, &z.detach())?.neg()?);
+        let (trained, _) = self.trained(batch.lr, classes.both(), critic)?;
+        Ok((Some(apart(&trained.rival, z)?.abs()?), Some(trained)))
     }
 
     /// The rivals' heads after their own steps on a loss, and what it was before the first. With `taken`, 0 or 1, the steps
@@ -587,11 +596,7 @@ pub(super) fn heads(
     seed: Seed,
     (dtype, device): (DType, &Device),
 ) -> Result<Net> {
-    let plan = |width: usize| Plan {
-        input: vec![d],
-        layers: vec![(String::new(), Layer::Linear { width, bias: true })],
-        init,
-    };
+    let plan = |width: usize| Plan { input: vec![d], layers: zoo::linear(width, true), init };
     let one = |name: &&str| Net::new(plan(1), seed.named("head").named(name), dtype, device);
     let each = names.iter().map(one).collect::<Result<Vec<Net>>>()?;
     let together = |part: &str| -> Result<(String, Tensor)> {

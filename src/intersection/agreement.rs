@@ -430,8 +430,9 @@ impl Method for Intersection {
 
     fn state(&self) -> Result<State> {
         let mut state = State::default();
-        if let Some(examples) = self.examples.borrow_mut().as_mut() {
-            examples.truncate(self.place[2]);
+        let rows = self.place[2]; // none if the first step failed
+        if let Some(examples) = self.examples.borrow_mut().as_mut().filter(|_| rows > 0) {
+            examples.truncate(rows);
             state.tensors = examples.tensors()?.into();
         }
         let nodes = self.tree.as_ref().map(|tree| (tree.nodes(), tree.d()));
@@ -458,7 +459,7 @@ impl Method for Intersection {
     }
 
     fn identity(&self) -> String {
-        format!("{} with {:?}", self.net.identity(), self.agreement)
+        format!("{} with codes below {} and {:?}", self.net.identity(), self.levels, self.agreement)
     }
 }
 

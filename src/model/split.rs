@@ -377,7 +377,7 @@ impl SplitNet {
     ///
     /// Fails: `Shape` unless the backbone ends in a vector, `Config` without a score.
     pub fn new(phi: Plan, scores: usize, seed: Seed, device: &Device) -> Result<SplitNet> {
-        let head = vec![(String::new(), Layer::Linear { width: scores, bias: true })];
+        let head = zoo::linear(scores, true);
         SplitNet::with_head(phi, head, seed, DType::F32, device)
     }
 

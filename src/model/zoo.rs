@@ -36,6 +36,19 @@ pub fn identity(input: &[usize]) -> Plan {
     Plan { input: input.to_vec(), layers: Vec::new(), init: Init::Uniform }
 }
 
+/// A single linear layer, as the layers of a plan or a head.
+///
+/// ```
+/// use lastlayer::prelude::*;
+/// let head = zoo::linear(3, false);
+/// let net = SplitNet::with_head(zoo::identity(&[6]), head, Seed::new(1), DType::F32, &Device::Cpu)?;
+/// assert_eq!(net.last()[0].1.dims(), [3, 6]);
+/// # Ok::<(), lastlayer::error::Error>(())
+/// ```
+pub fn linear(width: usize, bias: bool) -> Vec<Named> {
+    vec![named("", Layer::Linear { width, bias })]
+}
+
 /// Multi-layer perceptron: linear layers of these widths with a ReLU after each.
 ///
 /// `mlp(&[784, 256, 256])` reads vectors of 784 numbers and gives 256 features; put `Flatten` first for images.

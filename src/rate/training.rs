@@ -181,10 +181,11 @@ impl RateTraining {
         Ok(RateTraining { net, problem, bottom, last, policy, alternating: None, bias, memory, data: None })
     }
 
-    /// Another policy. Fails: `Config` for settings it cannot have.
+    /// Another policy, which begins anew; a game goes on. Fails: `Config` for settings it cannot have.
     pub fn policy(mut self, policy: ThresholdPolicy) -> Result<RateTraining> {
         policy.check()?;
         self.policy = policy;
+        self.memory = Memory { game: self.memory.game.take(), ..Memory::default() };
         Ok(self)
     }
 

@@ -5,7 +5,7 @@ use candle_core::{D, DType, Device, Tensor, Var};
 use super::Codes;
 use crate::error::{Error, Result, ensure_shape};
 use crate::loss::{log_softmax, one_hot};
-use crate::model::{Init, Layer, Net, Pass, Plan, nudged};
+use crate::model::{Init, Net, Pass, Plan, nudged, zoo};
 use crate::seed::Seed;
 use crate::train::{Batch, Group, Method, Step};
 
@@ -94,7 +94,7 @@ impl SoftTree {
             let got = format!("depth {depth}, {d} inputs, {classes} classes");
             return Err(Error::config("soft tree", got, format!("depth 1 to {DEEPEST}, inputs and classes")));
         }
-        let layers = vec![(String::new(), Layer::Linear { width: (1 << depth) - 1, bias: true })];
+        let layers = zoo::linear((1 << depth) - 1, true);
         let plan = Plan { input: vec![d], layers, init: Init::Uniform };
         let leaves =
             seed.named("leaves").uniform_tensor((1 << depth, classes), (-1.0, 1.0), dtype, device)?;

@@ -6,7 +6,7 @@ use lastlayer::data::Dataset;
 use lastlayer::distribution::normal_cdf;
 use lastlayer::error::Error;
 use lastlayer::loss::bce_logits;
-use lastlayer::model::{Layer, Net, Pass, Plan, Split, SplitNet, zoo};
+use lastlayer::model::{Net, Pass, Plan, Split, SplitNet, zoo};
 use lastlayer::numbers::AsF64;
 use lastlayer::prelude::{DType, Device, Tensor, Trainer, Var};
 use lastlayer::seed::Seed;
@@ -655,7 +655,7 @@ fn rivals_have_the_type_of_the_network_and_scores_are_counted() {
     let data = data(60);
     let data = Dataset { x: data.x.to_dtype(DType::F64).unwrap(), ..data };
     let net = |width| {
-        let head = vec![(String::new(), Layer::Linear { width, bias: true })];
+        let head = zoo::linear(width, true);
         SplitNet::with_head(plan(), head, SEED, DType::F64, device()).unwrap()
     };
     for rival_steps in [1, 3] {

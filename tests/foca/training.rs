@@ -180,7 +180,7 @@ fn theta_is_the_head_with_its_bias_below() {
 
 fn net(d: usize, dtype: DType) -> SplitNet {
     let plan = extractor(zoo::mlp(&[6, 8]).unwrap(), d, Layer::RmsNorm, Baseline::Plain).unwrap();
-    let head = vec![(String::new(), Layer::Linear { width: 2, bias: true })];
+    let head = zoo::linear(2, true);
     SplitNet::with_head(plan, head, SEED, dtype, device()).unwrap()
 }
 

@@ -354,6 +354,20 @@ fn one_feature_is_enough_to_run() {
 }
 
 #[test]
+fn codes_of_other_levels_are_another_run() {
+    let data = data(40);
+    let folder = tempfile::tempdir().unwrap();
+    let fit = |levels: usize, epochs: usize| {
+        let net = net(SEED);
+        let mut both = Intersection::with_levels(&net, levels, &data, Agreement::default()).unwrap();
+        trainer().epochs(epochs).checkpoints(folder.path(), 1).max_seconds(0.0).fit(&mut both, &data)
+    };
+    fit(16, 1).unwrap();
+    assert!(fit(16, 1).is_ok());
+    assert!(message(fit(32, 1)).contains("codes below 16"));
+}
+
+#[test]
 fn bad_settings_and_bad_input_are_told() {
     let data = data(40);
     let net = net(SEED);
@@ -387,6 +401,17 @@ fn bad_settings_and_bad_input_are_told() {
         )
         .unwrap();
     assert!(failed.unwrap().contains("not finite"));
+    // Nor does the state break if it was the first: what was never counted is not kept.
+    let (mut first, mut restored) = {
+        let new = || Intersection::new(&net, &data, good).unwrap();
+        (new(), new())
+    };
+    let stop = |both: &Intersection, b: &Batch| {
+        both.step(b)?; // and then the trainer fails
+        Err(Error::config("test", "stop", "nothing"))
+    };
+    assert!(trainer().fit(&mut watched::before(&mut first, stop), &data).is_err());
+    restored.restore(&first.state().unwrap()).unwrap();
     // A set that is larger than the one it was made for.
     let more = self::data(100);
     assert!(message(trainer().fit(&mut both, &more)).contains("the set that it is trained on"));

@@ -10,7 +10,7 @@ use lastlayer::prelude::*;
 const ROUNDING: f64 = 1e-12;
 
 fn net(seed: u64, dtype: DType) -> SplitNet {
-    let layer = |width| vec![(String::new(), Layer::Linear { width, bias: true })];
+    let layer = |width| zoo::linear(width, true);
     let phi = Plan { input: vec![6], layers: layer(3), init: Default::default() };
     SplitNet::with_head(phi, layer(1), Seed::new(seed), dtype, device()).unwrap()
 }

@@ -80,7 +80,7 @@ fn normals(n: usize, seed: Seed) -> Vec<f64> {
 
 /// A head without bias, of one score.
 fn head() -> Vec<(String, Layer)> {
-    vec![("".to_string(), Layer::Linear { width: 1, bias: false })]
+    zoo::linear(1, false)
 }
 
 fn net(input: usize, layers: Vec<(String, Layer)>) -> SplitNet {

@@ -58,7 +58,7 @@ const POLICIES: [ThresholdPolicy; 4] = [
 
 /// The deep linear net of the Gaussian study: three features, no biases.
 fn linear_net(dtype: DType, seed: Seed) -> SplitNet {
-    let linear = |width| vec![("".to_string(), Layer::Linear { width, bias: false })];
+    let linear = |width| zoo::linear(width, false);
     let phi = Plan { input: vec![6], layers: linear(3), init: Default::default() };
     SplitNet::with_head(phi, linear(1), seed, dtype, device()).unwrap()
 }
@@ -74,7 +74,7 @@ fn curved_net_on(device: &Device, seed: Seed) -> SplitNet {
         ("c".to_string(), Layer::Linear { width: 3, bias: true }),
     ];
     let phi = Plan { input: vec![6], layers, init: Default::default() };
-    let head = vec![("".to_string(), Layer::Linear { width: 1, bias: false })];
+    let head = zoo::linear(1, false);
     SplitNet::with_head(phi, head, seed, DType::F64, device).unwrap()
 }
 
@@ -302,6 +302,26 @@ fn a_stopped_run_continues_with_its_thresholds() {
 }
 
 #[test]
+fn another_policy_begins_anew_and_a_game_goes_on() {
+    let data = data(400);
+    let trainer = Trainer::adam(0.01).batch(100).silent();
+    let after_one = |method| {
+        let training = training(&linear_net(DType::F32, SEED), &goal(2.0), method).unwrap();
+        let mut training = training.policy(ThresholdPolicy::Buffer { samples: 150 }).unwrap();
+        trainer.fit(&mut training, &data).unwrap();
+        training
+    };
+    let ico = after_one(ICO);
+    assert_eq!(ico.threshold().len(), 1);
+    let mut ico = ico.policy(ThresholdPolicy::Buffer { samples: 300 }).unwrap();
+    assert!(ico.threshold().is_empty(), "the threshold of another policy");
+    trainer.fit(&mut ico, &data).unwrap(); // into a buffer of its own size
+    let game = after_one((GAME, GAME));
+    let weights = game.multipliers();
+    assert_eq!(game.policy(ThresholdPolicy::SolveEachStep).unwrap().multipliers(), weights);
+}
+
+#[test]
 fn a_batch_without_a_class_is_skipped_and_counted() {
     // Eight negatives in a row, then eight of both: half the batches of eight have no positive.
     let x = Tensor::from_vec((0..96).map(|i| SEED.normal(i) as f32).collect(), (16, 6), device()).unwrap();
@@ -364,7 +384,7 @@ fn an_adaptive_penalty_stays_finite_where_slopes_underflow() {
 
 /// s = x, until it is trained.
 fn identity_net() -> SplitNet {
-    let linear = || vec![("".to_string(), Layer::Linear { width: 1, bias: false })];
+    let linear = || zoo::linear(1, false);
     let phi = Plan { input: vec![1], layers: linear(), init: Default::default() };
     let net = SplitNet::with_head(phi, linear(), SEED, DType::F64, device()).unwrap();
     for (_, var) in net.bottom().into_iter().chain(net.last()) {
