@@ -1,5 +1,7 @@
 //! Counts of true and predicted classes, and the rates that follow from them.
 
+use candle_core::{DType, Tensor};
+
 use super::{class_count, classes, f_of_counts, recall_weight};
 use crate::error::{Error, Result, ensure_shape};
 use crate::ndarray::Array2;
@@ -30,10 +32,16 @@ pub struct Confusion {
 impl Confusion {
     /// Counts predictions against labels, both classes `0..k`.
     ///
-    /// Shapes: `predicted` (n), `y` (n). Fails: `Shape` if the lengths differ or are zero, `Config` if an entry is not
+    /// Shapes: `predicted` (n), `y` (n). Host: all of them, of a device the counts. Fails: `Shape` if the lengths differ or are zero, `Config` if an entry is not
     /// a class or `k` is below 2.
     pub fn new(predicted: impl AsF64, y: impl AsF64, k: usize) -> Result<Confusion> {
-        let predicted = classes("predicted classes", &predicted, class_count(k)?)?;
+        class_count(k)?;
+        if let (Some(predicted), Some(y)) = (predicted.on_device(), y.on_device())
+            && let Some(counts) = counted(predicted, y, k)?
+        {
+            return Ok(Confusion { counts });
+        }
+        let predicted = classes("predicted classes", &predicted, k)?;
         let y = classes("labels", &y, k)?;
         ensure_shape("labels (one per prediction)", predicted.len(), y.len())?;
         let mut counts = Array2::zeros((k, k));
@@ -263,6 +271,24 @@ fn undefined(what: impl ToString, why: impl ToString) -> Error {
         why.to_string()
     );
     Error::config(what, "0/0", allowed)
+}
+
+/// The counts of tensors on a device, as a product of both lists' marks; nothing if the lists have not one length, or an
+/// entry is no class: that is for the host to explain. Host: the counts.
+fn counted(predicted: &Tensor, y: &Tensor, k: usize) -> Result<Option<Array2<usize>>> {
+    let n = y.elem_count();
+    if n == 0 || predicted.elem_count() != n || !predicted.device().same_device(y.device()) {
+        return Ok(None);
+    }
+    let classes = Tensor::arange(0u32, k as u32, y.device())?.to_dtype(DType::F64)?.unsqueeze(0)?;
+    let marks = |list: &Tensor| {
+        let list = list.flatten_all()?.to_dtype(DType::F64)?.unsqueeze(1)?;
+        list.broadcast_eq(&classes)?.to_dtype(DType::F64)
+    };
+    let counts = marks(y)?.t()?.matmul(&marks(predicted)?)?.flatten_all()?.to_vec1::<f64>()?;
+    let known = counts.iter().sum::<f64>() == n as f64;
+    let counts = counts.into_iter().map(|count| count as usize).collect();
+    Ok(Array2::from_shape_vec((k, k), counts).ok().filter(|_| known))
 }
 
 /// Correlation of two binary lists.

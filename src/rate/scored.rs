@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use candle_core::{DType, Device, Tensor};
 use rayon::prelude::*;
@@ -25,6 +25,8 @@ const UNDERFLOW: f64 = 1e-280;
 pub(super) struct Scored<'a> {
     place: Place<'a>,
     pub labels: &'a Labels,
+    /// By the attributes that make their cells: made once, for all passes on a device.
+    splits: Mutex<BTreeMap<Vec<usize>, Arc<Split>>>,
 }
 
 enum Place<'a> {
@@ -73,7 +75,7 @@ impl<'a> Scored<'a> {
             );
             return Err(Error::data("scores", why));
         }
-        Ok(Scored { place: Place::Host(s), labels })
+        Ok(Scored { place: Place::Host(s), labels, splits: Mutex::default() })
     }
 
     /// The same of a tensor, where it is. Host: one number of a device.
@@ -82,7 +84,19 @@ impl<'a> Scored<'a> {
         if !on_device {
             return Scored::lent(s, labels);
         }
-        Ok(Scored { place: Place::Device(s.detach().flatten_all()?.to_dtype(DType::F64)?), labels })
+        let place = Place::Device(s.detach().flatten_all()?.to_dtype(DType::F64)?);
+        Ok(Scored { place, labels, splits: Mutex::default() })
+    }
+
+    /// The scores of a device by the cells of some attributes.
+    fn split(&self, attributes: &[usize], device: &Device) -> Result<Arc<Split>> {
+        let mut known = self.splits.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(split) = known.get(attributes) {
+            return Ok(split.clone());
+        }
+        let split = Arc::new(Split::new(self.labels, attributes, device)?);
+        known.insert(attributes.to_vec(), split.clone());
+        Ok(split)
     }
 
     /// The scores. Host: all of them.
@@ -162,7 +176,7 @@ impl<'a> Scored<'a> {
         }
         for (attributes, members) in passes {
             let at: Vec<&Cells> = members.iter().map(|(_, merged)| &merged.cells).collect();
-            let split = Split::new(self.labels, attributes, s.device())?;
+            let split = self.split(attributes, s.device())?;
             let mut above = split.above(s, &at, t)?;
             let turned = |(_, merged): &(usize, &Merged)| {
                 let sign = |cell| if merged.turned(cell, surrogate) { -1.0 } else { 1.0 };
@@ -176,7 +190,7 @@ impl<'a> Scored<'a> {
             let all = Tensor::ones((1, s.elem_count()), DType::F64, s.device())?;
             let masses = split.masses(&[&value, &slopes, &all])?;
             let sizes = &masses[2 * at.len()];
-            let pass = Arc::new(Pass { cells: split.cells, slopes });
+            let pass = Arc::new(Pass { cells: split.cells.clone(), slopes });
             for (g, (k, merged)) in members.into_iter().enumerate() {
                 let (value, by_mass) = merged.of_masses(&masses[g], surrogate, sizes)?;
                 rows[k].value += value;
@@ -208,7 +222,7 @@ impl<'a> Scored<'a> {
                     s.iter().enumerate().map(slope).fold(f64::NEG_INFINITY, f64::max)
                 }
                 Place::Device(s) => {
-                    let split = Split::new(self.labels, &cells.attributes, s.device())?;
+                    let split = self.split(&cells.attributes, s.device())?;
                     let least = |counted: &bool| if *counted { 0.0 } else { f64::NEG_INFINITY };
                     let others = split.each(counts.iter().map(least).collect())?;
                     let slopes = (surrogate.log_slope_of(&split.above(s, &[&cells], t)?)? + others)?;
@@ -225,7 +239,7 @@ impl<'a> Scored<'a> {
         let count = |sum: &RateSum| match &self.place {
             Place::Host(s) => sum.count(&s[..], self.labels, t),
             Place::Device(s) => sum.counted(self.labels, |cells| {
-                let split = Split::new(self.labels, &cells.attributes, s.device())?;
+                let split = self.split(&cells.attributes, s.device())?;
                 let above = split.above(s, &[cells], t)?.gt(0.0)?.to_dtype(DType::F64)?;
                 Ok(split.masses(&[&above])?.swap_remove(0))
             }),

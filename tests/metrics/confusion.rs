@@ -109,3 +109,25 @@ fn what_is_no_class_is_refused() {
     assert_data(vec![metrics::phi([0, 2], [0, 1])]);
     assert_shape(vec![metrics::phi([0, 1, 1], [0, 1])]);
 }
+
+#[test]
+fn counts_where_the_classes_are_equal_those_of_the_host() -> Result<()> {
+    let device = device::device();
+    let draws =
+        |name| -> Vec<u32> { (0..501).map(|i| SEED.named(name).below(i, 4).unwrap() as u32).collect() };
+    let (said, y) = (draws("said"), draws("y"));
+    let here = Confusion::new(&said[..], &y[..], 4)?;
+    for [a, b] in [[DType::U32, DType::U32], [DType::F32, DType::U8], [DType::F64, DType::F32]] {
+        let [said, y] =
+            [(&said, a), (&y, b)].map(|(list, dtype)| Tensor::new(&list[..], device)?.to_dtype(dtype));
+        assert_eq!(Confusion::new(said?, y?, 4)?, here);
+    }
+    let y = Tensor::new(&y[..], device)?;
+    for wrong in [4.0f32, -1.0, 0.5, f32::NAN] {
+        let said = Tensor::new(&[wrong; 501], device)?;
+        let told = Confusion::new(&said, &y, 4).unwrap_err().to_string();
+        assert!(told.contains("index 0") && told.contains("whole numbers from 0 to 3"), "{told}");
+    }
+    assert!(matches!(Confusion::new(y.narrow(0, 0, 500)?, &y, 4), Err(Error::Shape { .. })));
+    Ok(())
+}
