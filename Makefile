@@ -1,15 +1,19 @@
 # Every command sets up what it needs, says what it does, may be interrupted and run again, and does nothing twice.
 PYTHON3 ?= python3
-# `make figures NAME=rate-1`, `make bench ROW=kernel`, `make lab FEATURES=cpu`
+# `make figures NAME=rate-1`, `make bench ROW=kernel`, `make lab FEATURES=cpu WITH="candle-transformers regex@1.11"`
 NAME ?=
 ROW ?=
 FEATURES ?=
+WITH ?=
 # `make marks FILES="handed-in/*.ipynb" RUN=1`, `make lab FOLDER=target/solutions`
 FILES ?=
 RUN ?=
 FOLDER ?= notebooks
 ifneq ($(strip $(FEATURES)),)
 export LASTLAYER_FEATURES := $(FEATURES)
+endif
+ifneq ($(strip $(WITH)),)
+export LASTLAYER_WITH := $(WITH)
 endif
 
 SETUP := $(PYTHON3) scripts/setup.py
@@ -23,7 +27,8 @@ ROOT_FLAG := $(if $(filter 0,$(shell id -u)),--allow-root)
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make lab          JupyterLab on the notebooks, with the kernel ready (first time 20 minutes, then seconds)"
+	@echo "make lab          JupyterLab on the notebooks, with the kernel ready (first time 20 minutes, then seconds);"
+	@echo "                  WITH=\"candle-transformers\" builds other crates for its cells"
 	@echo "make figures      figures/ for a paper: runs the notebooks that changed, packs figures, tables and references;"
 	@echo "                  NAME=tour-1 exports one figure"
 	@echo "make test         everything CI runs (about 25 minutes, an hour on a new machine)"

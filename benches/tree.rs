@@ -93,7 +93,7 @@ fn fidelity() -> Result<()> {
         Array2::from_shape_vec((n, attributes), a).map_err(|e| Error::shape("attributes", "[n, a]", e))?;
     let names: Vec<String> = (0..attributes).map(|i| i.to_string()).collect();
     let (seconds, found) =
-        clocked(11, || Recovery::measure(&codes, &a, &names, Binarise::Equality, Score::F1))?;
+        clocked(11, || AttributeMatches::measure(&codes, &a, &names, Binarise::Equality, Score::F1))?;
     println!("value={} seconds={seconds}", found.fidelity());
     Ok(())
 }

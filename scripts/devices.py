@@ -53,6 +53,8 @@ def steps(results: dict, emulated: bool) -> str:
         ("down", "bytes", ",.0f"),
         ("down_per_sample", "bytes a sample", ",.0f"),
         ("up_per_sample", "sent, bytes a sample", ",.0f"),
+        ("copies_down_before", "before: copies", ",.0f"),
+        ("down_per_sample_before", "before: bytes a sample", ",.0f"),
         ("cpu_ms", "CPU, ms", ".2f"),
         ("device_ms", "device, ms", ".2f"),
     ]

@@ -26,6 +26,7 @@ FACADE = ROOT / "tools" / "facade"
 TARGET = ROOT / "target"
 KERNELS = TARGET / "kernel"
 EVCXR_VERSION = "0.22.0"
+CANDLE = "=0.11.1"
 
 # What the kernel would otherwise build with: opt-level 2, debug assertions and overflow checks. It ignores profiles of
 # the crate, but cargo reads these from the environment. Keep in step with [profile.dev] in Cargo.toml.
@@ -135,12 +136,28 @@ def features():
     return [name for name in asked.replace(",", " ").split() if name != "cpu"]
 
 
+def companions():
+    """Crates that cells may use beside the library, with their versions: `candle-transformers regex@1.11`. Those that
+    depend on candle must depend on the library's, with which candle's own crates share the version."""
+    asked = [word.partition("@")[::2] for word in os.environ.get("LASTLAYER_WITH", "").replace(",", " ").split()]
+    return {name: version or (CANDLE if name.startswith("candle-") else "*") for name, version in asked}
+
+
 def dependency(flavour):
+    """What the manifest of the cells lists: the library first."""
     if flavour == "candle":
-        return 'candle-core = "=0.11.1"'
+        return f'candle-core = "{CANDLE}"'
     package, path = ("lastlayer-facade", FACADE) if flavour == "lastlayer" else ("lastlayer", ROOT)
     listed = f", features = {json.dumps(features())}" if features() else ""
-    return f"lastlayer = {{ package = {json.dumps(package)}, path = {json.dumps(str(path))}{listed} }}"
+    library = f"lastlayer = {{ package = {json.dumps(package)}, path = {json.dumps(str(path))}{listed} }}"
+    beside = companions() if flavour == "lastlayer" else {}
+    return "\n".join([library, *(f"{name} = {json.dumps(version)}" for name, version in beside.items())])
+
+
+def home(flavour):
+    """Where a flavour is built; with other crates beside the library, elsewhere than without."""
+    beside = companions() if flavour == "lastlayer" else {}
+    return KERNELS / "-".join([flavour, *(["with", *beside] if beside else [])])
 
 
 def manifests(root=ROOT):
@@ -172,7 +189,7 @@ def warm(flavour="lastlayer", quiet=False):
     if " " in str(ROOT):
         stop(f"the folder {ROOT} has a space in its name, which evcxr cannot load libraries from; move the project")
     rustc = real_tool("rustc")
-    folder = KERNELS / flavour
+    folder = home(flavour)
     mark = folder / "stamp"
     wanted = stamps(flavour, rustc)
     (KERNELS / ".cargo").mkdir(parents=True, exist_ok=True)
@@ -183,7 +200,8 @@ def warm(flavour="lastlayer", quiet=False):
         if built == wanted:
             return
         if not quiet:
-            print("lastlayer: building the library for the kernel (5 minutes the first time, then half a minute)", flush=True)
+            beside = "".join(f" and {name}" for name in companions())
+            print(f"lastlayer: building the library{beside} for the kernel (5 minutes the first time, then half a minute)", flush=True)
         env, target = build_environment(rustc), ["--target", host_triple(rustc)]
         hush = ["--quiet"] if quiet else []
 
@@ -280,7 +298,7 @@ def private_folder(flavour, rustc):
     lock = os.open(run / "lock", os.O_CREAT | os.O_RDWR)
     fcntl.flock(lock, fcntl.LOCK_EX)
     os.set_inheritable(lock, True)  # the lock lives as long as the kernel
-    seed(KERNELS / flavour / "target", run / "target")
+    seed(home(flavour) / "target", run / "target")
     (run / "config").mkdir()
     # The first failed compilation of a session costs evcxr its rich display, and the first `?` is one: spend it here.
     prelude = '[evcxr]\nprelude = \'"1".parse::<u8>()?;\'\n\n'
@@ -294,7 +312,7 @@ def private_folder(flavour, rustc):
     (run / "library").symlink_to(empty)
     tools = run / "bin"
     tools.mkdir()
-    pinned, name = KERNELS / flavour / "Cargo.lock", dependency(flavour).split()[0]
+    pinned, name = home(flavour) / "Cargo.lock", dependency(flavour).split()[0]
     script(
         tools / "cargo",
         f"""if [ "$1" = metadata ]; then ln -sfn "{trimmed}" "{run}/library"; fi
@@ -337,6 +355,7 @@ def launch(flavour, connection_file):
 
 def write_spec(folder, flavours=("lastlayer",)):
     """Kernelspecs below `folder`, for JUPYTER_PATH."""
+    beside = " ".join(f"{name}@{version}" for name, version in companions().items())
     for flavour in flavours:
         spec = folder / "kernels" / flavour
         spec.mkdir(parents=True, exist_ok=True)
@@ -345,7 +364,7 @@ def write_spec(folder, flavours=("lastlayer",)):
             "display_name": "Rust (lastlayer)" if flavour == "lastlayer" else f"Rust ({flavour})",
             "language": "rust",
             "interrupt_mode": "message",
-            "env": dict(PROFILE, LASTLAYER_FEATURES=" ".join(features()) or "cpu"),
+            "env": dict(PROFILE, LASTLAYER_FEATURES=" ".join(features()) or "cpu", LASTLAYER_WITH=beside),
         }
         (spec / "kernel.json").write_text(json.dumps(content, indent=1) + "\n")
 

@@ -71,8 +71,8 @@ pub struct Evidence {
     pub own_image: String,
     /// Every shared object loaded.
     pub images: Vec<String>,
-    /// Dependencies of the notebook, one `name = …` line each.
-    pub dependencies: Vec<String>,
+    /// Versions of candle-core that cells are compiled against.
+    pub candle: Vec<String>,
 }
 
 impl Evidence {
@@ -89,19 +89,14 @@ impl Evidence {
         images.sort();
         images.dedup();
         let folder = std::env::var_os("EVCXR_TMPDIR").unwrap_or_default();
-        let manifest = std::fs::read_to_string(Path::new(&folder).join("Cargo.toml")).unwrap_or_default();
-        let dependencies = manifest.split("[dependencies]").nth(1).unwrap_or_default();
+        let lock = std::fs::read_to_string(Path::new(&folder).join("Cargo.lock")).unwrap_or_default();
+        let version = |entry: &str| Some(entry.split_once("version = \"")?.1.split('"').next()?.to_string());
         Evidence {
             in_kernel: in_kernel(),
             kernel_version: std::env::var(KERNEL_VERSION).ok(),
             own_image: own_image(),
             images,
-            dependencies: dependencies
-                .lines()
-                .map(str::trim)
-                .filter(|l| !l.is_empty())
-                .map(String::from)
-                .collect(),
+            candle: lock.split("name = \"candle-core\"").skip(1).filter_map(version).collect(),
         }
     }
 
@@ -133,15 +128,22 @@ impl Evidence {
                 "Remove every `:dep lastlayer` (the kernel has loaded it already), then restart the kernel.",
             );
         }
-        let foreign =
-            self.dependencies.iter().find(|line| line.trim_start_matches('"').starts_with("candle"));
-        let foreign_image = self.images.iter().find(|p| file_name(p).starts_with("libcandle"));
-        if let Some(from) = foreign.or(foreign_image) {
+        // A crate that depends on candle in the library's own version is linked to the copy within the facade.
+        let ours = versions().find(|(name, _)| *name == "candle-core").map_or("", |(_, version)| version);
+        let other = self
+            .candle
+            .iter()
+            .find(|version| !ours.is_empty() && *version != ours)
+            .map(|version| format!("version {version}"));
+        let image = self.images.iter().find(|path| file_name(path).starts_with("libcandle")).cloned();
+        if let Some(from) = other.or(image) {
             return wrong(
                 format!(
-                    "this notebook took candle from elsewhere ({from}): its tensors do not mix with lastlayer's"
+                    "this notebook took candle from elsewhere ({from}, lastlayer has {ours}): every cell would have its \
+                     own copy of it, and gradients would be wrong"
                 ),
-                "Remove that `:dep` line, use candle from `lastlayer::prelude`, then restart the kernel.",
+                "Remove that `:dep` line or ask for a version that depends on lastlayer's candle, then restart the kernel; \
+                 `make lab WITH=\"candle-transformers\"` builds such crates beforehand.",
             );
         }
         match self.kernel_version.as_deref() {

@@ -110,8 +110,8 @@ pub mod prelude {
         partial_heads, prediction_distance, printed_length,
     };
     pub use crate::intersection::{
-        self, Agreement, Binarise, Grid, Intersection, Null, Quantiser, Range, RangeGradient, Readout,
-        Recovery, Score, class_oracle, code_net, codes_of, read_tree,
+        self, Agreement, AttributeMatches, Binarise, Grid, Intersection, Null, Quantiser, Range,
+        RangeGradient, Score, TreeReading, class_oracle, code_net, codes_of, read_tree,
     };
     pub use crate::kernel::{kernel_check, quick};
     pub use crate::loss::{bce_logits, bce_logits_each, cross_entropy, one_hot, soft_cross_entropy, squared};

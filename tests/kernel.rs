@@ -12,7 +12,7 @@ fn good() -> Evidence {
         kernel_version: Some(SUPPORTED_KERNELS[0].to_string()),
         own_image: "/run/target/debug/deps/liblastlayer-1.so".into(),
         images: vec!["/lib/libc.so.6".into(), "/run/target/debug/deps/liblastlayer-1.so".into()],
-        dependencies: vec!["lastlayer = { path = \"/x\" }".into()],
+        candle: vec!["0.11.1".into()],
     }
 }
 
@@ -45,10 +45,10 @@ fn a_second_copy_is_found() {
 }
 
 #[test]
-fn candle_from_elsewhere_is_found_in_manifest_and_memory() {
+fn candle_of_another_version_is_found_in_lock_file_and_memory() {
     let mut evidence = good();
-    evidence.dependencies.push("candle-core = \"0.9\"".into());
-    assert!(problem(evidence).contains("candle-core"));
+    evidence.candle.push("0.9.2".into());
+    assert!(problem(evidence).contains("version 0.9.2, lastlayer has 0.11.1"));
     let mut evidence = good();
     evidence.images.push("/run/libcandle_core-3.so".into());
     assert!(problem(evidence).contains("libcandle_core-3.so"));

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use lastlayer::data::critters::ATTRIBUTES;
-use lastlayer::intersection::{Over, Sparsity};
+use lastlayer::intersection::{Divisor, Sparsity};
 use lastlayer::prelude::*;
 use lastlayer::train::SweepRun;
 
@@ -69,8 +69,8 @@ struct Fidelities {
 }
 
 fn fidelities(codes: &Codes, data: &Dataset) -> Result<Fidelities> {
-    let equality = Recovery::of(codes, data, Binarise::Equality, Score::F1)?;
-    let threshold = Recovery::of(codes, data, Binarise::Threshold, Score::F1)?;
+    let equality = AttributeMatches::of(codes, data, Binarise::Equality, Score::F1)?;
+    let threshold = AttributeMatches::of(codes, data, Binarise::Threshold, Score::F1)?;
     Ok(Fidelities {
         key: equality.fidelity_of(key())?,
         key_threshold: threshold.fidelity_of(key())?,
@@ -119,11 +119,12 @@ fn measure(both: &Intersection, parts: &Parts, seed: Seed, mut record: Record) -
     let agree = both.net().scores_of(test)?.argmax(1)?.to_vec1::<u32>()?;
     let same = tree.classify(&codes)?.iter().zip(&agree).filter(|(a, b)| a == b).count();
     record = record.result("agreement", 100.0 * same as f64 / agree.len() as f64);
-    let mcc = Recovery::of(&codes, test, Binarise::Equality, Score::Mcc)?;
+    let mcc = AttributeMatches::of(&codes, test, Binarise::Equality, Score::Mcc)?;
     record = record.result("key_mcc", mcc.fidelity_of(key())?).result("free_mcc", mcc.fidelity_of(free())?);
     // Tests chosen on validation images, scored on the test.
     for (name, binarise) in [("held_out", Binarise::Equality), ("held_out_threshold", Binarise::Threshold)] {
-        let chosen = Recovery::of(&both.codes(&parts.validation)?, &parts.validation, binarise, Score::F1)?;
+        let chosen =
+            AttributeMatches::of(&both.codes(&parts.validation)?, &parts.validation, binarise, Score::F1)?;
         record = record.result(&format!("key_{name}"), chosen.again(&codes, test)?.fidelity_of(key())?);
     }
     named(&tree, &codes, test, seed, chance(&codes, test, seed, record)?)
@@ -133,7 +134,7 @@ fn measure(both: &Intersection, parts: &Parts, seed: Seed, mut record: Record) -
 /// the latter, and whether the p-value is at most .05.
 fn chance(codes: &Codes, data: &Dataset, seed: Seed, mut record: Record) -> Result<Record> {
     for (binarise, tests) in [(Binarise::Equality, ""), (Binarise::Threshold, "_threshold")] {
-        let found = Recovery::of(codes, data, binarise, Score::F1)?;
+        let found = AttributeMatches::of(codes, data, binarise, Score::F1)?;
         for (null, word) in [(Null::Rows, "null"), (Null::Classes, "class_null")] {
             let drawn = found.null(null, codes, data, DRAWS, seed.named("null"))?;
             for (names, part) in [(key(), "key"), (free(), "free")] {
@@ -437,7 +438,7 @@ pub fn variants(words: &[String]) -> Result<Option<Record>> {
             "every_5" => agreement.every = 5,
             "every_25" => agreement.every = 25,
             "every_epoch" => agreement.every = usize::MAX,
-            "over_set" => agreement.over = Over::Set,
+            "over_set" => agreement.over = Divisor::Set,
             "variance" => agreement.cart.criterion = Criterion::Variance,
             "quantised_0_001" => setting = Setting { rate: 1e-3, ..ablation("quantised") },
             "quantised_0_003" => setting = Setting { rate: 3e-3, ..ablation("quantised") },

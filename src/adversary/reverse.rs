@@ -4,7 +4,7 @@ use candle_core::Tensor;
 
 use crate::error::Result;
 
-/// The same numbers, with their gradient turned round.
+/// Passes numbers on as they are, and their gradient turned round.
 ///
 /// ```text
 /// forward: x, to the last bit        backward: −strength times the gradient

@@ -39,11 +39,11 @@ pub enum Sparsity {
 /// What the sum of the penalty over a batch is divided by.
 ///
 /// ```
-/// use lastlayer::intersection::Over;
+/// use lastlayer::intersection::Divisor;
 /// use lastlayer::prelude::*;
 /// let codes = Tensor::new(&[[1.0f64, 2.0], [3.0, 0.0]], &Device::Cpu)?;
 /// // A batch of 2 out of 100 samples.
-/// for (over, expected) in [(Over::Batch, 6.0 / 2.0), (Over::Set, 6.0 / 100.0)] {
+/// for (over, expected) in [(Divisor::Batch, 6.0 / 2.0), (Divisor::Set, 6.0 / 100.0)] {
 ///     let all = Agreement { over, sparse: 1.0, share: 1.0, ..Agreement::default() };
 ///     let penalty = all.penalty(&codes, 100, Seed::new(1))?.to_scalar::<f64>()?;
 ///     assert!((penalty - expected).abs() < 1e-12);
@@ -51,7 +51,7 @@ pub enum Sparsity {
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Over {
+pub enum Divisor {
     /// The samples of the batch.
     #[default]
     Batch,
@@ -90,7 +90,7 @@ pub struct Agreement {
     /// p, share of the features that are penalised in a step.
     pub share: f64,
     pub norm: Sparsity,
-    pub over: Over,
+    pub over: Divisor,
     pub cart: Cart,
     /// Batches between fits of the tree.
     pub every: usize,
@@ -105,7 +105,7 @@ impl Default for Agreement {
             sparse: 1e-3,
             share: 0.5,
             norm: Sparsity::L1,
-            over: Over::Batch,
+            over: Divisor::Batch,
             cart: Cart::default(),
             every: 1,
         }
@@ -172,7 +172,7 @@ impl Agreement {
             Sparsity::L1 => codes.clone(),
             Sparsity::L2 => codes.sqr()?,
         };
-        let over = if self.over == Over::Batch { n } else { samples };
+        let over = if self.over == Divisor::Batch { n } else { samples };
         Ok((sizes.mul(&present)?.sum_all()? * (self.sparse / over as f64))?)
     }
 }

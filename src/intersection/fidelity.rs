@@ -19,7 +19,7 @@ use crate::tree::Codes;
 /// // The attribute holds for codes 2 and 3: one threshold, but no single code.
 /// let codes = Codes::from_bytes(vec![0, 1, 2, 3], 1, 4)?;
 /// let a = ndarray::array![[0], [0], [1], [1]];
-/// let of = |binarise| Recovery::measure(&codes, &a, &["a"], binarise, Score::Mcc);
+/// let of = |binarise| AttributeMatches::measure(&codes, &a, &["a"], binarise, Score::Mcc);
 /// assert!((of(Binarise::Equality)?.fidelity() - 1.0 / 3f64.sqrt()).abs() < 1e-12);
 /// assert_eq!(of(Binarise::Threshold)?.fidelity(), 1.0);
 /// # Ok::<(), lastlayer::error::Error>(())
@@ -42,7 +42,7 @@ pub enum Binarise {
 /// // A code that has nothing to do with the attribute.
 /// let codes = Codes::from_bytes(vec![0, 1, 0, 1], 1, 2)?;
 /// let a = ndarray::array![[0], [0], [1], [1]];
-/// let of = |score| Recovery::measure(&codes, &a, &["a"], Binarise::Equality, score);
+/// let of = |score| AttributeMatches::measure(&codes, &a, &["a"], Binarise::Equality, score);
 /// assert_eq!(of(Score::Mcc)?.fidelity(), 0.0);
 /// assert_eq!(of(Score::F1)?.fidelity(), 0.5); // chance looks like half of the way
 /// # Ok::<(), lastlayer::error::Error>(())
@@ -71,7 +71,7 @@ pub enum Score {
 /// let x = Tensor::zeros((24, 1), DType::F32, &Device::Cpu)?;
 /// let data = Dataset::new("classes", x, Tensor::new(y, &Device::Cpu)?, ["a", "b", "c", "d", "e", "f"])?;
 /// let data = data.with_attributes(a, ["third"])?;
-/// let found = Recovery::of(&codes, &data, Binarise::Equality, Score::F1)?;
+/// let found = AttributeMatches::of(&codes, &data, Binarise::Equality, Score::F1)?;
 /// let p = |null| found.p_value(&found.null(null, &codes, &data, 99, Seed::new(1))?, &["third"]);
 /// assert_eq!((p(Null::Rows)?, p(Null::Classes)?), (0.01, 1.0)); // any class would have been found as well
 /// # Ok::<(), lastlayer::error::Error>(())
@@ -134,14 +134,14 @@ pub fn rank_p_value(observed: f64, draws: impl IntoIterator<Item = f64>) -> f64 
 /// // The code is 1 where the attribute is absent.
 /// let codes = Codes::from_bytes(vec![1, 0, 1, 0], 1, 2)?;
 /// let a = ndarray::array![[0], [1], [0], [1]];
-/// let found = Recovery::measure(&codes, &a, &["a"], Binarise::Threshold, Score::Mcc)?;
+/// let found = AttributeMatches::measure(&codes, &a, &["a"], Binarise::Threshold, Score::Mcc)?;
 /// let best = &found.matched[0];
 /// assert_eq!((&best.name[..], best.feature, best.code), ("a", 0, 1)); // the test z0 ≥ 1
 /// assert!(best.inverted && best.value == 1.0);
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Matched {
+pub struct AttributeMatch {
     pub name: String,
     /// Its column among the attributes.
     pub column: usize,
@@ -162,7 +162,7 @@ pub struct Matched {
 /// ```
 /// One feature may serve several attributes. Attributes that all rows have, or none, are left out. Where some feature leaves a
 /// code unused the value is at least [`floor`], which a test that always holds has; and it grows with the number of tests by
-/// chance alone: report both kinds of [`null`](Recovery::null) beside it. Differs: the tests v ≠ c of the paper are left out, they are the negations.
+/// chance alone: report both kinds of [`null`](AttributeMatches::null) beside it. Differs: the tests v ≠ c of the paper are left out, they are the negations.
 /// Checked by `tests/intersection/fidelity.rs` against counts.
 /// Book: `intersection/fidelity.md#eq-int-fid-definition`.
 ///
@@ -173,17 +173,17 @@ pub struct Matched {
 /// let data = Dataset::new("four", x, Tensor::new(&[0u32, 1, 1, 0], &Device::Cpu)?, ["no", "yes"])?;
 /// let a = Tensor::new(&[[0u8, 1], [1, 1], [1, 1], [0, 1]], &Device::Cpu)?;
 /// let data = data.with_attributes(a, ["seen", "everywhere"])?;
-/// let found = Recovery::of(&codes, &data, Binarise::Equality, Score::F1)?;
+/// let found = AttributeMatches::of(&codes, &data, Binarise::Equality, Score::F1)?;
 /// assert_eq!((found.fidelity(), &found.excluded[..]), (1.0, &["everywhere".to_string()][..]));
 /// let chance = found.null(Null::Rows, &codes, &data, 20, Seed::new(1))?;
 /// assert!(chance.iter().all(|null| null.fidelity() <= 1.0));
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Recovery {
+pub struct AttributeMatches {
     pub binarise: Binarise,
     pub score: Score,
-    pub matched: Vec<Matched>,
+    pub matched: Vec<AttributeMatch>,
     /// Attributes with one value only.
     pub excluded: Vec<String>,
 }
@@ -201,41 +201,41 @@ pub fn floor(prevalence: f64) -> f64 {
     2.0 * prevalence / (1.0 + prevalence)
 }
 
-impl Recovery {
+impl AttributeMatches {
     /// Fidelity of codes to the attributes of their set.
     ///
     /// Host: all attributes. Fails: `Data` if the set has no attributes, or none with two values; `Shape` for codes of another
     /// set.
-    pub fn of(codes: &Codes, data: &Dataset, binarise: Binarise, score: Score) -> Result<Recovery> {
-        Recovery::measure(codes, data.attributes()?, &data.names.attributes, binarise, score)
+    pub fn of(codes: &Codes, data: &Dataset, binarise: Binarise, score: Score) -> Result<AttributeMatches> {
+        AttributeMatches::measure(codes, data.attributes()?, &data.names.attributes, binarise, score)
     }
 
-    /// The same for a table of attributes, 0 or 1. Shapes: `codes` (n, d), `a` (n, attributes).
+    /// Fidelity to a table of attributes, 0 or 1. Shapes: `codes` (n, d), `a` (n, attributes).
     ///
-    /// Cost: O(attributes · d · levels · n/64) word operations. Fails: as [`of`](Recovery::of), and `Data` for NaN.
+    /// Cost: O(attributes · d · levels · n/64) word operations. Fails: as [`of`](AttributeMatches::of), and `Data` for NaN.
     pub fn measure<S: AsRef<str>>(
         codes: &Codes,
         a: &(impl AsF64 + ?Sized),
         names: &[S],
         binarise: Binarise,
         score: Score,
-    ) -> Result<Recovery> {
+    ) -> Result<AttributeMatches> {
         let bits = Bits::of(a, codes.n(), names)?;
         Ok(bits.best(codes, binarise, score))
     }
 
-    /// The same tests on other rows: without the optimism of having chosen them there.
+    /// The tests that were found, on other rows: without the optimism of having chosen them there.
     ///
-    /// Fails: as [`of`](Recovery::of), `Shape` for codes with fewer features, and `Data` if no attribute that was matched has
+    /// Fails: as [`of`](AttributeMatches::of), `Shape` for codes with fewer features, and `Data` if no attribute that was matched has
     /// two values on these rows.
     /// Book: `intersection/fidelity.md#eq-int-fid-held-out`.
-    pub fn again(&self, codes: &Codes, data: &Dataset) -> Result<Recovery> {
+    pub fn again(&self, codes: &Codes, data: &Dataset) -> Result<AttributeMatches> {
         let bits = Bits::of(data.attributes()?, codes.n(), &data.names.attributes)?;
         if let Some(m) = self.matched.iter().find(|m| m.feature >= codes.d()) {
             let expected = format!("more than {}; take codes of the same network", m.feature);
             return Err(Error::shape("features of codes", expected, codes.d()));
         }
-        let mut again = Recovery { matched: Vec::new(), excluded: bits.excluded.clone(), ..*self };
+        let mut again = AttributeMatches { matched: Vec::new(), excluded: bits.excluded.clone(), ..*self };
         for old in &self.matched {
             let Some(i) = bits.names.iter().position(|(column, _)| *column == old.column) else { continue };
             let holds = |code: u8| match self.binarise {
@@ -251,7 +251,7 @@ impl Recovery {
             let plain = self.score.of(&count);
             let value = if old.inverted { self.score.of(&count.inverted()) } else { plain };
             let prevalence = bits.positives[i] as f64 / bits.n as f64;
-            again.matched.push(Matched { prevalence, value, ..old.clone() });
+            again.matched.push(AttributeMatch { prevalence, value, ..old.clone() });
         }
         match again.matched.is_empty() {
             true => {
@@ -263,7 +263,7 @@ impl Recovery {
 
     /// Fidelity after the attributes were dealt anew, several times: what chance reaches with as many tests.
     ///
-    /// Host: labels and attributes. Fails: as [`of`](Recovery::of), and `Config` without a draw.
+    /// Host: labels and attributes. Fails: as [`of`](AttributeMatches::of), and `Config` without a draw.
     /// Book: `intersection/fidelity.md#eq-int-fid-null`, `#eq-int-fid-class-null`.
     pub fn null(
         &self,
@@ -272,7 +272,7 @@ impl Recovery {
         data: &Dataset,
         times: usize,
         seed: Seed,
-    ) -> Result<Vec<Recovery>> {
+    ) -> Result<Vec<AttributeMatches>> {
         if times == 0 {
             return Err(Error::config("draws of chance", 0, "at least 1; 99 for p-values from 0.01"));
         }
@@ -284,7 +284,7 @@ impl Recovery {
             let rows = order.iter().flat_map(|row| table[row * columns..][..columns].iter().copied());
             let a = ndarray::Array2::from_shape_vec((data.n(), columns), rows.collect());
             let a = a.map_err(|e| Error::shape("attributes", "[n, attributes]", e))?;
-            Recovery::measure(codes, &a, &data.names.attributes, self.binarise, self.score)
+            AttributeMatches::measure(codes, &a, &data.names.attributes, self.binarise, self.score)
         };
         (0..times).map(shuffled).collect()
     }
@@ -296,7 +296,7 @@ impl Recovery {
 
     /// Mean over the attributes of these names; those that were left out do not count. Fails: `Config` if none is left.
     pub fn fidelity_of<S: AsRef<str>>(&self, names: &[S]) -> Result<f64> {
-        let named = |m: &&Matched| names.iter().any(|name| name.as_ref() == m.name);
+        let named = |m: &&AttributeMatch| names.iter().any(|name| name.as_ref() == m.name);
         let values: Vec<f64> = self.matched.iter().filter(named).map(|m| m.value).collect();
         if values.is_empty() {
             let known: Vec<&str> = self.matched.iter().map(|m| m.name.as_str()).collect();
@@ -308,9 +308,9 @@ impl Recovery {
     /// How often chance reaches the mean over the attributes of these names, as a p-value; see [`rank_p_value`].
     ///
     /// A draw that leaves none of them two values counts as one that reaches it. Fails: as
-    /// [`fidelity_of`](Recovery::fidelity_of).
+    /// [`fidelity_of`](AttributeMatches::fidelity_of).
     /// Book: `intersection/fidelity.md#eq-int-fid-rank`.
-    pub fn p_value<S: AsRef<str>>(&self, null: &[Recovery], names: &[S]) -> Result<f64> {
+    pub fn p_value<S: AsRef<str>>(&self, null: &[AttributeMatches], names: &[S]) -> Result<f64> {
         let drawn = null.iter().map(|draw| draw.fidelity_of(names).unwrap_or(f64::INFINITY));
         Ok(rank_p_value(self.fidelity_of(names)?, drawn))
     }
@@ -407,7 +407,7 @@ pub(super) struct Count {
 }
 
 impl Count {
-    /// The same for the negation of the test.
+    /// The counts of the negated test.
     pub fn inverted(&self) -> Count {
         Count { size: self.n - self.size, both: self.positives - self.both, ..*self }
     }
@@ -488,7 +488,7 @@ impl Bits {
         &self.sets[i * self.words..][..self.words]
     }
 
-    fn best(&self, codes: &Codes, binarise: Binarise, score: Score) -> Recovery {
+    fn best(&self, codes: &Codes, binarise: Binarise, score: Score) -> AttributeMatches {
         let blocks = codes.d().div_ceil(BLOCK);
         let best = (0..blocks).into_par_iter().map(|block| {
             let mut found = vec![Found::NONE; self.names.len()];
@@ -508,7 +508,7 @@ impl Bits {
         });
         let first = |a: Vec<Found>, b: Vec<Found>| a.into_iter().zip(b).map(|(a, b)| a.or(b)).collect();
         let best = best.reduce(|| vec![Found::NONE; self.names.len()], first);
-        let matched = best.into_iter().enumerate().map(|(i, found)| Matched {
+        let matched = best.into_iter().enumerate().map(|(i, found)| AttributeMatch {
             name: self.names[i].1.clone(),
             column: self.names[i].0,
             prevalence: self.positives[i] as f64 / self.n as f64,
@@ -517,7 +517,7 @@ impl Bits {
             inverted: found.inverted,
             value: found.value,
         });
-        Recovery { binarise, score, matched: matched.collect(), excluded: self.excluded.clone() }
+        AttributeMatches { binarise, score, matched: matched.collect(), excluded: self.excluded.clone() }
     }
 
     /// Rows that have each code of some features: [feature][code][word].

@@ -7,8 +7,8 @@
 //! | file | what lives there |
 //! |---|---|
 //! | `agreement.rs` | [`Agreement`], [`Intersection`]: Algorithm 1 |
-//! | `fidelity.rs` | [`Recovery`]: how well hidden attributes can be read off codes; floors and nulls |
-//! | `readout.rs` | [`Readout`]: which attribute each question of a tree asks for |
+//! | `fidelity.rs` | [`AttributeMatches`]: how well hidden attributes can be read off codes; floors and nulls |
+//! | `readout.rs` | [`TreeReading`]: which attribute each question of a tree asks for |
 //!
 //! Paper: Ali, Galanti, Zheltonozhskiy, Baskin and Wolf, *Intersection regularization for extracting semantic attributes*
 //! (2021). Names: its F is `phi`, its G is the head, its T is the [`Tree`](crate::tree::Tree), its S′ are
@@ -34,6 +34,8 @@ mod fidelity;
 mod readout;
 
 pub use crate::ops::{Grid, Quantiser, Range, RangeGradient};
-pub use agreement::{Agreement, Intersection, Over, Sparsity, code_net, codes_of};
-pub use fidelity::{Binarise, Matched, Null, Recovery, Score, class_oracle, floor, rank_p_value};
-pub use readout::{NodeReading, Readout, read_tree};
+pub use agreement::{Agreement, Divisor, Intersection, Sparsity, code_net, codes_of};
+pub use fidelity::{
+    AttributeMatch, AttributeMatches, Binarise, Null, Score, class_oracle, floor, rank_p_value,
+};
+pub use readout::{NodeReading, TreeReading, read_tree};

@@ -64,7 +64,7 @@ pub struct NodeReading {
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Readout {
+pub struct TreeReading {
     pub readings: Vec<NodeReading>,
     /// Smallest correlation that counts.
     pub least: f64,
@@ -101,7 +101,7 @@ const LEAST: f64 = 0.5;
 /// assert_eq!((readout.readings[0].mcc, readout.attributes()), (1.0, vec!["has_tail".to_string()]));
 /// # Ok::<(), lastlayer::error::Error>(())
 /// ```
-pub fn read_tree(tree: &Tree, codes: &Codes, data: &Dataset, seed: Seed) -> Result<Readout> {
+pub fn read_tree(tree: &Tree, codes: &Codes, data: &Dataset, seed: Seed) -> Result<TreeReading> {
     let a = data.attributes()?;
     let columns = data.names.attributes.len();
     ensure_shape("attributes of codes", vec![codes.n(), columns], a.sizes())?;
@@ -142,7 +142,7 @@ pub fn read_tree(tree: &Tree, codes: &Codes, data: &Dataset, seed: Seed) -> Resu
             p_classes: rank_p_value(mcc.abs(), swapped),
         });
     }
-    Ok(Readout { readings, least: LEAST })
+    Ok(TreeReading { readings, least: LEAST })
 }
 
 /// The attribute with the largest correlation, the first of equals.
@@ -171,7 +171,7 @@ impl NodeReading {
     }
 }
 
-impl Readout {
+impl TreeReading {
     /// Attributes that can be read in the tree, each once, in the order of their columns.
     pub fn attributes(&self) -> Vec<String> {
         let mut found: Vec<(usize, &str)> = self.named().map(|r| (r.column, r.attribute.as_str())).collect();

@@ -111,7 +111,7 @@ impl Labels {
         }
     }
 
-    /// The same with groups. Shapes: `a` (n, k), 0 or 1.
+    /// These labels with groups. Shapes: `a` (n, k), 0 or 1.
     ///
     /// Host: all of `a`. Fails: `Shape` unless there is a row per sample, `Data` for an entry that is neither 0 nor 1.
     pub fn with_attributes(self, a: impl AsF64) -> Result<Labels> {

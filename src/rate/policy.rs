@@ -75,6 +75,11 @@ pub(super) struct Memory {
 }
 
 impl Memory {
+    /// Empty, but for the game.
+    pub fn anew(self) -> Memory {
+        Memory { game: self.game, ..Memory::default() }
+    }
+
     /// Lists of numbers as tensors, which know infinity. Host: all but the buffer is kept there.
     pub fn state(&self) -> Result<State> {
         let game = self.game.as_ref().map(Game::state);

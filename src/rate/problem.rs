@@ -280,7 +280,7 @@ impl RateProblem {
         Ok(RateProblem { objective, constraints, senses, surrogate, kind: Kind::Fixed })
     }
 
-    /// The same with other senses, one per constraint: for games and one-sided penalties; thresholds still solve
+    /// This problem with other senses, one per constraint: for games and one-sided penalties; thresholds still solve
     /// equations.
     ///
     /// Without it, a false positive or negative rate, an error and a coverage are at most their target, a true positive
@@ -345,7 +345,7 @@ impl RateProblem {
         &self.kind
     }
 
-    /// The same with another sharpness. Fails: `Config` unless it is positive.
+    /// This problem with a surrogate of another sharpness. Fails: `Config` unless it is positive.
     pub fn sharpness(&self, sharpness: f64) -> Result<RateProblem> {
         let surrogate = match self.surrogate {
             Surrogate::Sigmoid { .. } => Surrogate::Sigmoid { sharpness },
@@ -381,7 +381,7 @@ impl RateProblem {
         self.solve_from(s, labels, &[])
     }
 
-    /// The same from a guess, such as the thresholds of the step before; an empty one for none.
+    /// [`solve`](RateProblem::solve) from a guess, such as the thresholds of the step before; an empty one for none.
     pub fn solve_from(&self, s: impl AsF64, labels: &Labels, warm: &[f64]) -> Result<Thresholds> {
         solve::thresholds(self, &Scored::lent(&s, labels)?, warm)
     }
@@ -476,7 +476,7 @@ impl RateProblem {
         with_gradient_of(s, column.tensor(s)?, adjoint.objective)
     }
 
-    /// The same gradient in tensor operations: f + Σ μ_k g_k with constant thresholds and multipliers.
+    /// The implicit gradient in tensor operations: f + Σ μ_k g_k with constant thresholds and multipliers.
     ///
     /// Shapes: `s` (n) → scalar, on the scores' device. For reading and checking; [`loss`](RateProblem::loss) is faster.
     /// Book: `rate/decoupled.md#eq-rate-one-pass`.

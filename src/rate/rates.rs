@@ -195,17 +195,17 @@ impl At {
 }
 
 impl Term {
-    /// The same with another weight.
+    /// This term with another weight.
     pub fn weight(self, weight: f64) -> Term {
         Term { weight, ..self }
     }
 
-    /// The same among a group only.
+    /// This term among a group only.
     pub fn within(self, within: Within) -> Term {
         Term { within, ..self }
     }
 
-    /// The same at another threshold.
+    /// This term at another threshold.
     pub fn at(self, at: At) -> Term {
         Term { at, ..self }
     }

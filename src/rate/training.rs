@@ -185,7 +185,7 @@ impl RateTraining {
     pub fn policy(mut self, policy: ThresholdPolicy) -> Result<RateTraining> {
         policy.check()?;
         self.policy = policy;
-        self.memory = Memory { game: self.memory.game.take(), ..Memory::default() };
+        self.memory = self.memory.anew();
         Ok(self)
     }
 

@@ -31,7 +31,7 @@ pub struct Batch {
     pub x: Tensor,
     pub y: Tensor,
     pub a: Option<Tensor>,
-    /// The same as a set, with its names.
+    /// Inputs, labels and attributes as a set, with its names.
     pub data: Dataset,
     /// Where in the training set each sample comes from.
     pub rows: Vec<usize>,

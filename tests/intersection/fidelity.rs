@@ -9,7 +9,9 @@ use lastlayer::data::critters::{ATTRIBUTES, Critters, Preset};
 use lastlayer::data::{Dataset, Part};
 use lastlayer::distribution::{normal_cdf, normal_quantile};
 use lastlayer::error::Error;
-use lastlayer::intersection::{Binarise, Matched, Null, Recovery, Score, class_oracle, floor, rank_p_value};
+use lastlayer::intersection::{
+    AttributeMatch, AttributeMatches, Binarise, Null, Score, class_oracle, floor, rank_p_value,
+};
 use lastlayer::seed::Seed;
 use lastlayer::tree::Codes;
 use ndarray::Array2;
@@ -91,8 +93,8 @@ fn set(columns: &[Vec<bool>]) -> Dataset {
     labelled(columns, &vec![0; columns[0].len()], 1)
 }
 
-fn measure(codes: &Codes, columns: &[Vec<bool>], binarise: Binarise, score: Score) -> Recovery {
-    Recovery::measure(codes, &table(columns), &names(columns.len()), binarise, score).unwrap()
+fn measure(codes: &Codes, columns: &[Vec<bool>], binarise: Binarise, score: Score) -> AttributeMatches {
+    AttributeMatches::measure(codes, &table(columns), &names(columns.len()), binarise, score).unwrap()
 }
 
 /// The value of one attribute.
@@ -191,7 +193,7 @@ fn naive(codes: &Codes, f: &[bool], binarise: Binarise, score: Score) -> (usize,
 }
 
 /// The score of a match, from the rows.
-fn score_of(codes: &Codes, f: &[bool], m: &Matched, binarise: Binarise, score: Score) -> f64 {
+fn score_of(codes: &Codes, f: &[bool], m: &AttributeMatch, binarise: Binarise, score: Score) -> f64 {
     let g = test(codes, m.feature, m.code, binarise);
     let g = if m.inverted { not(&g) } else { g };
     match score {
@@ -203,7 +205,7 @@ fn score_of(codes: &Codes, f: &[bool], m: &Matched, binarise: Binarise, score: S
 /// F1 as the library counts it for one test and nothing else: a match made by hand, asked for again.
 fn library_f1(f: &[bool], g: &[bool]) -> f64 {
     let codes = feature(&g.iter().map(|g| u8::from(*g)).collect::<Vec<_>>(), 2);
-    let matched = Matched {
+    let matched = AttributeMatch {
         name: "a0".into(),
         column: 0,
         prevalence: 0.5,
@@ -212,8 +214,12 @@ fn library_f1(f: &[bool], g: &[bool]) -> f64 {
         inverted: false,
         value: 0.0,
     };
-    let by_hand =
-        Recovery { binarise: Binarise::Equality, score: Score::F1, matched: vec![matched], excluded: vec![] };
+    let by_hand = AttributeMatches {
+        binarise: Binarise::Equality,
+        score: Score::F1,
+        matched: vec![matched],
+        excluded: vec![],
+    };
     by_hand.again(&codes, &set(&[f.to_vec()])).unwrap().matched[0].value
 }
 
@@ -654,7 +660,7 @@ fn shuffled_attributes_have_the_values_of_chance() {
     let codes = noise(ROWS, FEATURES, 16, SEED.named("nulls"));
     let columns: Vec<Vec<bool>> = NULLS.iter().map(|(positives, _)| first(*positives, ROWS)).collect();
     let data = set(&columns);
-    let observed = Recovery::of(&codes, &data, Binarise::Equality, Score::F1).unwrap();
+    let observed = AttributeMatches::of(&codes, &data, Binarise::Equality, Score::F1).unwrap();
     let nulls = observed.null(Null::Rows, &codes, &data, 40, SEED.named("shuffles")).unwrap();
     assert_eq!(nulls.len(), 40);
     for (i, (_, [_, _, independent, printed, bound])) in NULLS.into_iter().enumerate() {
@@ -690,7 +696,7 @@ fn a_shuffle_keeps_the_attributes_together() {
     let f = exactly(30, 130, SEED.named("twins"));
     let codes = noise(130, 5, 4, SEED.named("twins' codes"));
     let data = set(&[f.clone(), f.clone(), not(&f)]);
-    let found = Recovery::of(&codes, &data, Binarise::Threshold, Score::Mcc).unwrap();
+    let found = AttributeMatches::of(&codes, &data, Binarise::Threshold, Score::Mcc).unwrap();
     let nulls = found.null(Null::Rows, &codes, &data, 5, SEED).unwrap();
     for null in &nulls {
         let [one, same, other] = &null.matched[..] else { panic!("three attributes") };
@@ -707,11 +713,11 @@ fn a_rank_among_shuffles_is_a_valid_p_value() {
     const SETS: usize = 400;
     const SHUFFLES: usize = 19;
     let rank = |codes: &Codes, data: &Dataset, seed: Seed| {
-        let found = Recovery::of(codes, data, Binarise::Equality, Score::F1).unwrap();
+        let found = AttributeMatches::of(codes, data, Binarise::Equality, Score::F1).unwrap();
         let nulls = found.null(Null::Rows, codes, data, SHUFFLES, seed).unwrap();
         let above = nulls.iter().filter(|null| null.fidelity() >= found.fidelity()).count();
         let p = (1 + above) as f64 / (1 + SHUFFLES) as f64;
-        assert_eq!(rank_p_value(found.fidelity(), nulls.iter().map(Recovery::fidelity)), p);
+        assert_eq!(rank_p_value(found.fidelity(), nulls.iter().map(AttributeMatches::fidelity)), p);
         assert_eq!(found.p_value(&nulls, &data.names.attributes).unwrap(), p);
         p
     };
@@ -744,7 +750,7 @@ fn codes_that_are_random_functions_of_the_class_are_nothing_under_the_class_null
     for case in 0..SETS {
         let seed = SEED.named("class functions").stream(case as u64);
         let (codes, data) = class_functions(480, 16, seed);
-        let found = Recovery::of(&codes, &data, Binarise::Equality, Score::F1).unwrap();
+        let found = AttributeMatches::of(&codes, &data, Binarise::Equality, Score::F1).unwrap();
         for (null, small) in [Null::Rows, Null::Classes].into_iter().zip(&mut small) {
             let nulls = found.null(null, &codes, &data, DRAWS, seed.named("draws")).unwrap();
             *small += usize::from(found.p_value(&nulls, key).unwrap() <= 0.05);
@@ -765,7 +771,7 @@ fn the_class_null_finds_what_the_picture_tells_beyond_the_class() {
     let (_, data) = class_functions(480, 1, SEED);
     let key = &ATTRIBUTES[..8];
     let codes = Codes::new(&data.a.as_ref().unwrap().narrow(1, 0, 8).unwrap(), 2).unwrap();
-    let found = Recovery::of(&codes, &data, Binarise::Equality, Score::F1).unwrap();
+    let found = AttributeMatches::of(&codes, &data, Binarise::Equality, Score::F1).unwrap();
     near(found.fidelity_of(key).unwrap(), 1.0, ROUNDING);
     for null in [Null::Rows, Null::Classes] {
         let nulls = found.null(null, &codes, &data, 99, SEED).unwrap();
@@ -793,7 +799,7 @@ fn swapped_classes_take_whole_rows_of_one_other_class() {
     let names: Vec<String> = (0..8).map(|bit| format!("bit{bit}")).collect();
     let a = Tensor::from_vec(bits, (n, 8), device()).unwrap();
     let data = data.with_attributes(a, &names).unwrap();
-    let found = Recovery::of(&codes, &data, Binarise::Equality, Score::F1).unwrap();
+    let found = AttributeMatches::of(&codes, &data, Binarise::Equality, Score::F1).unwrap();
     let [one, two] = [1, 2].map(|s| found.null(Null::Classes, &codes, &data, 3, SEED.stream(s)).unwrap());
     assert_eq!(one, found.null(Null::Classes, &codes, &data, 3, SEED.stream(1)).unwrap());
     assert_ne!(one, two);
@@ -801,7 +807,7 @@ fn swapped_classes_take_whole_rows_of_one_other_class() {
     let alone = data.classes(&["S3"]).unwrap();
     let rows: Vec<usize> = (0..alone.n()).collect();
     let codes = codes.take(&rows).unwrap();
-    let found = Recovery::of(&codes, &alone, Binarise::Equality, Score::F1).unwrap();
+    let found = AttributeMatches::of(&codes, &alone, Binarise::Equality, Score::F1).unwrap();
     let drawn = found.null(Null::Classes, &codes, &alone, 2, SEED).unwrap();
     for (own, shuffled) in found.matched.iter().zip(&drawn[0].matched) {
         assert_eq!(own.prevalence, shuffled.prevalence);
@@ -820,7 +826,7 @@ fn held_out_rows_take_the_optimism_away() {
     };
     let ((chosen_on, a), (fresh, b)) = (rows("chosen on"), rows("fresh"));
     for score in SCORES {
-        let chosen = Recovery::of(&chosen_on, &set(&a), Binarise::Equality, score).unwrap();
+        let chosen = AttributeMatches::of(&chosen_on, &set(&a), Binarise::Equality, score).unwrap();
         let again = chosen.again(&fresh, &set(&b)).unwrap();
         assert_eq!(again.matched.len(), attributes);
         let mut surplus = Vec::new();
@@ -860,14 +866,15 @@ fn what_was_really_found_is_found_again() {
     let f = |codes: &Codes| -> Vec<bool> { codes.column(17).map(|v| v < 3).collect() };
     let (one, two) = (codes("one"), codes("two"));
     for score in SCORES {
-        let found = Recovery::of(&one, &set(&[f(&one)]), Binarise::Threshold, score).unwrap();
+        let found = AttributeMatches::of(&one, &set(&[f(&one)]), Binarise::Threshold, score).unwrap();
         let again = found.again(&two, &set(&[f(&two)])).unwrap();
         near(again.fidelity(), 1.0, ROUNDING);
         assert_eq!(again.matched[0].prevalence, prevalence(&f(&two)));
         assert_eq!(found.again(&one, &set(&[f(&one)])).unwrap(), found, "on the same rows nothing changes");
     }
     // An attribute that has one value on the new rows is left out there.
-    let found = Recovery::of(&one, &set(&[f(&one), exactly(9, 400, SEED)]), Binarise::Threshold, Score::F1);
+    let found =
+        AttributeMatches::of(&one, &set(&[f(&one), exactly(9, 400, SEED)]), Binarise::Threshold, Score::F1);
     let again = found.unwrap().again(&two, &set(&[f(&two), vec![false; 400]])).unwrap();
     assert_eq!((again.matched.len(), again.excluded), (1, vec!["a1".to_string()]));
 }
@@ -1072,7 +1079,8 @@ fn attributes_with_one_value_are_left_out_and_named() {
     // A class oracle is asked for each column. Nobody has the first, so a test that never holds agrees with nothing.
     let oracle = class_oracle(&set(&columns)).unwrap();
     assert_eq!((oracle[0], oracle[2]), (0.0, 1.0));
-    let none = Recovery::measure(&codes, &table(&columns[..1]), &names(1), Binarise::Equality, Score::F1);
+    let none =
+        AttributeMatches::measure(&codes, &table(&columns[..1]), &names(1), Binarise::Equality, Score::F1);
     assert!(matches!(none, Err(Error::Data { .. })));
     assert!(message(none).contains("one value only"));
 }
@@ -1081,8 +1089,9 @@ fn attributes_with_one_value_are_left_out_and_named() {
 fn tables_that_do_not_fit_are_refused() {
     let codes = noise(70, 3, 4, SEED.named("edge"));
     let columns = [exactly(20, 70, SEED), exactly(30, 70, SEED)];
-    let ask =
-        |a: &Array2<f64>, names: &[&str]| Recovery::measure(&codes, a, names, Binarise::Equality, Score::F1);
+    let ask = |a: &Array2<f64>, names: &[&str]| {
+        AttributeMatches::measure(&codes, a, names, Binarise::Equality, Score::F1)
+    };
     let mut a = table(&columns).mapv(|a| f64::from(u8::from(a)));
     assert!(ask(&a, &["one", "two"]).is_ok());
     assert!(matches!(ask(&a, &["one"]), Err(Error::Shape { .. })));
@@ -1094,14 +1103,20 @@ fn tables_that_do_not_fit_are_refused() {
     assert!(matches!(ask(&a, &["one", "two"]), Err(Error::Data { .. })));
     assert!(message(ask(&a, &["one", "two"])).contains("NaN"));
     let data = set(&columns);
-    let found = Recovery::of(&codes, &data, Binarise::Equality, Score::F1).unwrap();
+    let found = AttributeMatches::of(&codes, &data, Binarise::Equality, Score::F1).unwrap();
     assert!(matches!(found.null(Null::Rows, &codes, &data, 0, SEED), Err(Error::Config { .. })));
     let short = set(&columns.each_ref().map(|c| c[..69].to_vec()));
-    assert!(matches!(Recovery::of(&codes, &short, Binarise::Equality, Score::F1), Err(Error::Shape { .. })));
+    assert!(matches!(
+        AttributeMatches::of(&codes, &short, Binarise::Equality, Score::F1),
+        Err(Error::Shape { .. })
+    ));
     assert!(matches!(found.again(&codes, &short), Err(Error::Shape { .. })));
     assert!(matches!(found.null(Null::Rows, &codes, &short, 2, SEED), Err(Error::Shape { .. })));
     let bare = Dataset { a: None, ..data };
-    assert!(matches!(Recovery::of(&codes, &bare, Binarise::Equality, Score::F1), Err(Error::Data { .. })));
+    assert!(matches!(
+        AttributeMatches::of(&codes, &bare, Binarise::Equality, Score::F1),
+        Err(Error::Data { .. })
+    ));
     assert!(matches!(found.again(&codes, &bare), Err(Error::Data { .. })));
     assert!(matches!(found.null(Null::Rows, &codes, &bare, 2, SEED), Err(Error::Data { .. })));
     assert!(matches!(class_oracle(&bare), Err(Error::Data { .. })));
@@ -1117,7 +1132,7 @@ fn the_number_of_threads_changes_nothing() {
     let run = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
-            let found = Recovery::of(&codes, &data, Binarise::Equality, Score::Mcc).unwrap();
+            let found = AttributeMatches::of(&codes, &data, Binarise::Equality, Score::Mcc).unwrap();
             let nulls = found.null(Null::Rows, &codes, &data, 3, SEED).unwrap();
             (found, nulls)
         })
@@ -1200,13 +1215,14 @@ fn held_out_rows_must_have_the_features_and_attributes_that_were_matched() {
     let f = vec![true, false, true, false, true, false];
     let codes = beside(&[vec![0, 1, 1, 0, 0, 1], vec![1, 0, 1, 0, 1, 0]], 2);
     let own = set(&[f.clone(), not(&first(3, 6))]);
-    let found = Recovery::of(&codes, &own, Binarise::Equality, Score::F1).unwrap();
+    let found = AttributeMatches::of(&codes, &own, Binarise::Equality, Score::F1).unwrap();
     assert_eq!((found.matched[0].feature, found.matched[0].value), (1, 1.0));
     let narrow = feature(&[0, 1, 1, 0, 0, 1], 2);
     assert!(message(found.again(&narrow, &own)).contains("same network"));
     // On these rows the only attribute that was matched has one value.
     let alone =
-        Recovery::of(&codes, &set(&[f.clone(), vec![true; 6]]), Binarise::Equality, Score::F1).unwrap();
+        AttributeMatches::of(&codes, &set(&[f.clone(), vec![true; 6]]), Binarise::Equality, Score::F1)
+            .unwrap();
     assert_eq!(alone.excluded.len(), 1);
     assert!(message(alone.again(&codes, &set(&[vec![true; 6], f]))).contains("more rows"));
 }

@@ -5,7 +5,7 @@ use candle_core::{DType, Tensor};
 use lastlayer::data::Dataset;
 use lastlayer::distribution::normal_quantile;
 use lastlayer::error::Error;
-use lastlayer::intersection::{NodeReading, Readout, read_tree};
+use lastlayer::intersection::{NodeReading, TreeReading, read_tree};
 use lastlayer::seed::Seed;
 use lastlayer::tree::{Cart, Codes, Node, Split, Tree};
 
@@ -265,7 +265,7 @@ fn both_conditions_are_needed() {
     near(reading.mcc, 0.2, ERRORS / 2000f64.sqrt());
     assert!(reading.counts(0.1) && !reading.counts(0.5));
     assert!(read.attributes().is_empty());
-    let lenient = Readout { least: 0.1, ..read };
+    let lenient = TreeReading { least: 0.1, ..read };
     assert_eq!(lenient.attributes(), ["weak"]);
 }
 

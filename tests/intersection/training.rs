@@ -2,7 +2,7 @@
 
 use crate::device::device;
 use lastlayer::error::Error;
-use lastlayer::intersection::{Agreement, Intersection, Over, Quantiser, Sparsity, code_net, codes_of};
+use lastlayer::intersection::{Agreement, Divisor, Intersection, Quantiser, Sparsity, code_net, codes_of};
 use lastlayer::loss::{cross_entropy, one_hot};
 use lastlayer::model::{Split, SplitNet, zoo};
 use lastlayer::prelude::{DType, Dataset, Tensor, Var};
@@ -127,7 +127,7 @@ fn the_penalty_is_the_mean_sum_of_masked_codes() {
     // Squares, the printed normaliser, and no feature at all.
     let squares = Agreement { norm: Sparsity::L2, ..all }.penalty(&var, 100, SEED).unwrap();
     near(number(&squares), 0.5 * codes.iter().map(|c| c * c).sum::<f64>() / n as f64, 1e-10);
-    let printed = Agreement { over: Over::Set, ..all }.penalty(&var, 100, SEED).unwrap();
+    let printed = Agreement { over: Divisor::Set, ..all }.penalty(&var, 100, SEED).unwrap();
     near(number(&printed), number(&full) * n as f64 / 100.0, ROUNDING);
     let none = Agreement { share: 0.0, ..all }.penalty(&var, 100, SEED).unwrap();
     assert_eq!(number(&none), 0.0);
