@@ -149,7 +149,7 @@ pub fn methods() -> Vec<(String, Fit)> {
     let problems: [(&str, Problem); 4] = [
         ("partial_auc", |soft| RateProblem::partial_auc(0.0, 0.5, 3, soft)),
         ("precision_at_recall", |soft| RateProblem::precision_at_recall(0.9, soft)),
-        ("recall_at_precision", |soft| RateProblem::recall_at_precision(0.55, soft)),
+        ("recall_at_precision", |_| RateProblem::recall_at_precision(0.52, Surrogate::sigmoid(50.0))),
         ("equal_opportunity", |soft| RateProblem::equal_opportunity(0, 0.1, soft)),
     ];
     for (name, problem) in problems {

@@ -8,8 +8,8 @@ from test_kernel import CHECK_KERNEL
 # (5, 7) through weights (2, 3) and bias 1 is 32, and its square has the gradients 2 · 32 · (5, 7) and 2 · 32.
 LAYER = [
     "let vars = VarMap::new();",
-    "let make = VarBuilder::from_varmap(&vars, DType::F64, &Device::Cpu);",
-    "let layer = candle_transformers::models::with_tracing::linear(2, 1, make)?;",
+    "use candle_transformers::models::with_tracing;",
+    "let layer = with_tracing::linear(2, 1, VarBuilder::from_varmap(&vars, DType::F64, &Device::Cpu))?;",
     "let weight = vars.data().lock().expect(\"nobody holds it\")[\"weight\"].clone();",
     "let bias = vars.data().lock().expect(\"nobody holds it\")[\"bias\"].clone();",
     "weight.set(&Tensor::new(&[[2f64, 3.0]], &Device::Cpu)?)?; bias.set(&Tensor::new(&[1f64], &Device::Cpu)?)?;",
