@@ -38,11 +38,11 @@ def test_a_network_of_its_own_is_trained_by_all_methods_killed_and_continued_to_
     assert whole.returncode == 0, whole.stderr
     passes, same = whole.stdout.split()
     assert same == "true", "the saved predictor gives other answers"
-    for killed_in in range(20, 2 * int(passes)):  # later each time, so that it comes to an end
+    for killed_in in range(5, int(passes)):  # later each time, so that it comes to an end
         parts = run(tmp_path / "parts", killed_in)
         if parts.returncode == 0:
             break
         assert parts.returncode == -signal.SIGABRT, parts.stderr
-    assert killed_in > 22, "it was hardly ever killed"
+    assert killed_in >= 10, "it was hardly ever killed: once in each method is the least"
     for name in METHODS:
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes(), name

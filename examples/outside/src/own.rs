@@ -53,7 +53,8 @@ impl Split for Coded {
 }
 
 fn rows(name: &str) -> Result<Dataset> {
-    let data = Gaussians::a().sample(120, SEED.named(name), &Device::Cpu)?;
+    let mut data = Gaussians::a().sample(120, SEED.named(name), &Device::Cpu)?;
+    data.names.classes = ["other", "label"].map(String::from).to_vec();
     let side = data.x.narrow(1, 0, 1)?.gt(1.0)?.to_dtype(DType::F32)?;
     data.with_attributes(side, ["side"])?.class_as_attribute("label")
 }
