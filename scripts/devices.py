@@ -49,12 +49,12 @@ def suite(results: dict) -> str:
 def steps(results: dict, emulated: bool) -> str:
     """What a step copies by method, and how long it takes, unless the device is an emulation."""
     columns = [
-        ("copies_down", "copies to the host", ",.0f"),
+        ("copies_down", "copies", ",.0f"),
         ("down", "bytes", ",.0f"),
-        ("down_per_sample", "bytes a sample", ",.0f"),
-        ("up_per_sample", "sent, bytes a sample", ",.0f"),
-        ("copies_down_before", "before: copies", ",.0f"),
-        ("down_per_sample_before", "before: bytes a sample", ",.0f"),
+        ("down_per_sample", "a sample", ",.0f"),
+        ("up_per_sample", "sent", ",.0f"),
+        ("copies_down_before", "copies, before", ",.0f"),
+        ("down_per_sample_before", "a sample, before", ",.0f"),
         ("cpu_ms", "CPU, ms", ".2f"),
         ("device_ms", "device, ms", ".2f"),
     ]
@@ -64,7 +64,11 @@ def steps(results: dict, emulated: bool) -> str:
     if not columns:
         return ""
     rows = [[f"`{name}`", *(number(line.get(key), form) for key, _, form in columns)] for name, line in found.items()]
-    return table(["step of", *(head for _, head, _ in columns)], rows)
+    told = (
+        "Copies to the host in a step, their bytes whatever the batch, bytes for each sample of the batch, and bytes sent to the "
+        "device for each sample.\n\n"
+    )
+    return told + table(["step of", *(head for _, head, _ in columns)], rows)
 
 
 def differences(results: dict) -> str:

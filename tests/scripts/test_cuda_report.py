@@ -68,7 +68,7 @@ def test_the_page_has_a_section_for_each_device(tmp_path):
         "| tests of the library | 1&nbsp;234 | 1 | 2.5 |",
         "`training::a_step` fails",
         "`01_split`: cell 3: WRONG",
-        "| step of | copies to the host | bytes | bytes a sample | sent, bytes a sample |\n",
+        "| step of | copies | bytes | a sample | sent |\n",
         "| `rate ico` | 13 | 336 | 0 | 4 |\n",
         "| `rate ico` | 13 | 336 | 0 | 4 | 1.25 |\n",
         "driver 580, toolkit 13.0",
