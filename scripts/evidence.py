@@ -137,9 +137,8 @@ RECORDED_DIRTY = frozenset(
     """
     adversary-search bench-auc-loss bench-auc bench-conv-step bench-critters bench-fidelity bench-foca-step
     bench-grl-step bench-ico-step bench-lp-auc bench-lp-dense bench-mlp-step bench-pair-search bench-ridge-head-large
-    bench-ridge-head-small bench-threshold bench-tree-epoch bench-tree-fit critters foca-toy
-    intersection-animals intersection-grid intersection-share intersection-variants lp-classes lp-f
-    measures networks-torch rate-features rate-gaussians together-reader
+    bench-ridge-head-small bench-threshold bench-tree-epoch bench-tree-fit intersection-grid intersection-share
+    intersection-variants networks-torch together-reader
     """.split()
 )
 
